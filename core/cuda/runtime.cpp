@@ -1,0 +1,155 @@
+#include <bevel/core/cuda/runtime.h>
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace bevel::gpu {
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // an error of one call is not the next call's
+  const std::string text = message(what, ": ", cudaGetErrorName(status), ", ", cudaGetErrorString(status));
+  if (status == cudaErrorMemoryAllocation) throw OutOfMemory(text);
+  throw Error(text);
+}
+
+void check(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail(what, ": ", cublasGetStatusName(status), ", ", cublasGetStatusString(status));
+}
+
+DeviceGuard::DeviceGuard(Device device) {
+  check(cudaGetDevice(&previous_), "cudaGetDevice");
+  if (previous_ != device.index) check(cudaSetDevice(device.index), "cudaSetDevice");
+}
+
+DeviceGuard::~DeviceGuard() {
+  int now = previous_;
+  if (cudaGetDevice(&now) == cudaSuccess && now != previous_) cudaSetDevice(previous_);
+}
+
+int device_count() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // no driver: no device
+  return 0;
+}
+
+void synchronize(Device device) {
+  const DeviceGuard guard(device);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+std::shared_ptr<void> make_stream(Device device) {
+  const DeviceGuard guard(device);
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return {stream, [](void* handle) { cudaStreamDestroy(static_cast<cudaStream_t>(handle)); }};
+}
+
+void synchronize_stream(void* stream, Device device) {
+  const DeviceGuard guard(device);
+  check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize");
+}
+
+Event make_event(bool timed) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming), "cudaEventCreate");
+  return Event(event);
+}
+
+void order_streams(void* earlier, void* later, Device device) {
+  const DeviceGuard guard(device);
+  const Event event = make_event();
+  check(cudaEventRecord(event.get(), static_cast<cudaStream_t>(earlier)), "cudaEventRecord");
+  check(cudaStreamWaitEvent(static_cast<cudaStream_t>(later), event.get()), "cudaStreamWaitEvent");
+}
+
+void* allocate(std::size_t bytes, Device device) {
+  const DeviceGuard guard(device);
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(status, "cudaMalloc");
+  return data;
+}
+
+void free(void* data, Device device) noexcept {
+  int previous = 0;
+  if (cudaGetDevice(&previous) != cudaSuccess) return;  // the runtime is already gone at the end of the process
+  cudaSetDevice(device.index);
+  cudaFree(data);
+  cudaSetDevice(previous);
+}
+
+std::pair<std::size_t, std::size_t> free_and_total_memory(Device device) {
+  const DeviceGuard guard(device);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {free, total};
+}
+
+namespace {
+struct CublasDeleter {
+  void operator()(cublasHandle_t handle) const noexcept { cublasDestroy(handle); }
+};
+using CublasHandle = std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, CublasDeleter>;
+}  // namespace
+
+cublasHandle_t cublas(Device device) {
+  // A handle for each thread, device and stream: cuBLAS gives the same bits again only with a workspace of its own for
+  // each stream. Kept to the end of the process: destroying them at thread exit would synchronise the device.
+  struct Key {
+    int device;
+    void* stream;
+    auto operator<=>(const Key&) const = default;
+  };
+  thread_local auto& handles = *new std::map<Key, CublasHandle>;
+  const cudaStream_t current = stream(device);
+  CublasHandle& handle = handles[{device.index, current}];
+  if (!handle) {
+    const DeviceGuard guard(device);
+    cublasHandle_t made = nullptr;
+    check(cublasCreate(&made), "cublasCreate");
+    handle.reset(made);
+    check(cublasSetStream(made, current), "cublasSetStream");
+    check(cublasSetAtomicsMode(made, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
+    check(cublasSetMathMode(made, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
+  }
+  return handle.get();
+}
+
+int multiprocessors(Device device) {
+  static std::array<std::atomic<int>, 64> counts{};
+  std::atomic<int>& count = counts[static_cast<std::size_t>(device.index)];
+  if (count == 0) {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device.index), "cudaDeviceGetAttribute");
+    count = value;
+  }
+  return count;
+}
+
+void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
+  const Device device = to_device.is_cuda() ? to_device : from_device;
+  const DeviceGuard guard(device);
+  if (to_device.is_cuda() && from_device.is_cuda() && to_device != from_device)
+    order(current_stream(from_device), current_stream(to_device));
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(device)), "cudaMemcpyAsync");
+  if (!to_device.is_cuda() || !from_device.is_cuda())
+    check(cudaStreamSynchronize(stream(device)), "cudaStreamSynchronize");
+}
+
+void fill_zero(void* data, Device device, std::size_t bytes) {
+  const DeviceGuard guard(device);
+  check(cudaMemsetAsync(data, 0, bytes, stream(device)), "cudaMemsetAsync");
+}
+
+}  // namespace bevel::gpu
