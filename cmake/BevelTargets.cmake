@@ -9,6 +9,10 @@ set(bevel_cxx_math -fno-trapping-math -fno-math-errno -ffp-contract=off)
 function(bevel_compile_options target)
   set(werror "$<$<BOOL:${BEVEL_WERROR}>:-Werror>")
   set(optimise "$<$<CONFIG:Release,RelWithDebInfo>:-O3>")
+  if(BEVEL_SANITIZE)
+    set(werror "")  # the checks that sanitizers add confuse g++'s analysis into warnings of things that are not so
+    set(optimise "-O1;-g1")
+  endif()
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${bevel_warnings};-Wpedantic;${werror};${bevel_cxx_math};${optimise}>")
 
