@@ -96,8 +96,9 @@ class Tensor {
   std::int64_t bytes() const { return numel() * size_of(dtype()); }
 
   // Element values on the host, in row-major order, converted to T. Waits for the device.
-  template <class T = double>
+  template <class T>
   std::vector<T> to_vector() const;
+  std::vector<double> to_vector() const { return to_vector<double>(); }
   // The value of the only element. Error unless numel() == 1.
   double item() const;
 
