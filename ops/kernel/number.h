@@ -1,0 +1,63 @@
+// Number: the plain number type with which formulas are evaluated, on both devices.
+//
+// Formulas never see a raw float: there an unqualified sqrt or abs could be the wrong function. Number offers the
+// arithmetic, the comparisons and the functions below; Dual (dual.h) offers the same with derivatives. On the device no
+// product is contracted with a sum, so that a formula gives the same bits in whatever kernel it is evaluated.
+#pragma once
+
+#include <bevel/core/hostdevice.h>
+#include <bevel/ops/kernel/math.h>
+
+#include <type_traits>
+
+namespace bevel {
+
+template <class T>
+struct Number {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "formulas compute in float or double");
+
+  T value;
+
+  Number() = default;
+  BEVEL_HD constexpr Number(T v) : value(v) {}
+  template <class U>
+    requires(std::is_arithmetic_v<U> && !std::is_same_v<U, T>)
+  BEVEL_HD constexpr Number(U v) : value(static_cast<T>(v)) {}
+
+  BEVEL_HD friend Number operator+(Number a, Number b) { return math::add(a.value, b.value); }
+  BEVEL_HD friend Number operator-(Number a, Number b) { return math::subtract(a.value, b.value); }
+  BEVEL_HD friend Number operator*(Number a, Number b) { return math::multiply(a.value, b.value); }
+  BEVEL_HD friend Number operator/(Number a, Number b) { return math::divide(a.value, b.value); }
+  BEVEL_HD friend Number operator-(Number a) { return -a.value; }
+
+  BEVEL_HD friend bool operator<(Number a, Number b) { return a.value < b.value; }
+  BEVEL_HD friend bool operator>(Number a, Number b) { return a.value > b.value; }
+  BEVEL_HD friend bool operator<=(Number a, Number b) { return a.value <= b.value; }
+  BEVEL_HD friend bool operator>=(Number a, Number b) { return a.value >= b.value; }
+  BEVEL_HD friend bool operator==(Number a, Number b) { return a.value == b.value; }
+
+  BEVEL_HD friend Number exp(Number x) { return math::exp(x.value); }
+  BEVEL_HD friend Number expm1(Number x) { return math::expm1(x.value); }
+  BEVEL_HD friend Number log(Number x) { return math::log(x.value); }
+  BEVEL_HD friend Number log1p(Number x) { return math::log1p(x.value); }
+  BEVEL_HD friend Number sqrt(Number x) { return math::sqrt(x.value); }
+  BEVEL_HD friend Number abs(Number x) { return math::abs(x.value); }
+  BEVEL_HD friend Number sin(Number x) { return math::sin(x.value); }
+  BEVEL_HD friend Number cos(Number x) { return math::cos(x.value); }
+  BEVEL_HD friend Number atan(Number x) { return math::atan(x.value); }
+  BEVEL_HD friend Number tanh(Number x) { return math::tanh(x.value); }
+  BEVEL_HD friend Number erf(Number x) { return math::erf(x.value); }
+  // 1 / (1 + exp(-x)), without overflow.
+  BEVEL_HD friend Number sigmoid(Number x) { return math::sigmoid(x.value); }
+  BEVEL_HD friend Number pow(Number x, T exponent) { return math::pow(x.value, exponent); }
+  // NaN in either argument gives NaN.
+  BEVEL_HD friend Number max(Number a, Number b) { return a.value >= b.value || a.value != a.value ? a : b; }
+  BEVEL_HD friend Number min(Number a, Number b) { return a.value <= b.value || a.value != a.value ? a : b; }
+  // condition ? a : b, both evaluated: vectorises where a branch would not.
+  BEVEL_HD friend Number select(bool condition, Number a, Number b) { return condition ? a.value : b.value; }
+
+  // The plain value under all derivatives; a formula may branch on it.
+  BEVEL_HD friend T value_of(Number x) { return x.value; }
+};
+
+}  // namespace bevel
