@@ -10,13 +10,13 @@
 namespace bbox {
 namespace {
 
-/// Between which two source pixels an output pixel lies, and how far towards the second.
+// Between which two source pixels an output pixel lies, and how far towards the second.
 struct Between {
   int first = 0, second = 0;
   float part = 0;
 };
 
-/// `out` holds one entry an output pixel.
+// `out` holds one entry an output pixel.
 void place(std::span<Between> out, float scale, float offset, bool flip) {
   const int size = static_cast<int>(out.size());
   const float side = static_cast<float>(size);
@@ -44,7 +44,7 @@ void to_floats(const Image& image, std::span<float> out) {
 }
 
 Change draw_change(const Box& box, std::uint64_t seed, std::uint64_t epoch, std::uint64_t index) {
-  Draws draws(seed, epoch, index);
+  Draws draws(seed, index, epoch);
   Change change;
   change.flip = draws.chance(0.5f);
   change.scale_x = draws.uniform(0.75f, 1.35f);

@@ -7,13 +7,13 @@
 
 namespace bbox {
 
-/// Corner form: 0-based and half-open, so that width is x2 - x1. Pixels or shares of the picture's sides.
+// Corner form: 0-based and half-open, so that width is x2 - x1. Pixels or shares of the picture's sides.
 struct Box {
   float x1 = 0, y1 = 0, x2 = 0, y2 = 0;
   bool operator==(const Box&) const = default;
 };
 
-/// Centre form, as the network predicts it, in shares of the picture's sides.
+// Centre form, as the network predicts it, in shares of the picture's sides.
 struct CentreBox {
   float cx = 0, cy = 0, w = 0, h = 0;
   bool operator==(const CentreBox&) const = default;
@@ -27,7 +27,7 @@ inline CentreBox to_centre(const Box& b) {
   return {(b.x1 + b.x2) / 2, (b.y1 + b.y2) / 2, b.x2 - b.x1, b.y2 - b.y1};
 }
 
-/// Area; 0 where a side is negative (or NaN).
+// Area; 0 where a side is negative (or NaN).
 inline float area(const Box& b) {
   const float w = b.x2 - b.x1;
   const float h = b.y2 - b.y1;
@@ -42,7 +42,7 @@ inline Box scaled(const Box& b, float sx, float sy) {
   return {b.x1 * sx, b.y1 * sy, b.x2 * sx, b.y2 * sy};
 }
 
-/// Intersection over union, 0 to 1. 0 where either box has no area, whatever the other is.
+// Intersection over union, 0 to 1. 0 where either box has no area, whatever the other is.
 inline float iou(const Box& a, const Box& b) {
   const float both = area(intersect(a, b));
   const float either = area(a) + area(b) - both;
@@ -53,8 +53,8 @@ inline float iou(const CentreBox& a, const CentreBox& b) {
   return iou(to_corners(a), to_corners(b));
 }
 
-/// The mean of each of the four numbers: the best constant guess, and the bar a regressor has to clear.
-/// Zero for an empty list.
+// The mean of each of the four numbers: the best constant guess, and the bar a regressor has to clear.
+// Zero for an empty list.
 inline CentreBox mean_box(std::span<const CentreBox> boxes) {
   double sum[4] = {};
   for (const CentreBox& b : boxes) {
@@ -70,11 +70,11 @@ inline CentreBox mean_box(std::span<const CentreBox> boxes) {
 
 struct Metrics {
   double mean_iou = 0;
-  double above_half = 0;  ///< share of pictures whose IoU is above 0.5
+  double above_half = 0;  // share of pictures whose IoU is above 0.5
   std::size_t count = 0;
 };
 
-/// Adds up pictures one by one.
+// Adds up pictures one by one.
 class Score {
  public:
   void add(const CentreBox& predicted, const CentreBox& truth) {
@@ -95,7 +95,7 @@ class Score {
   std::size_t count_ = 0;
 };
 
-/// How the constant box `guess` does on `truths`.
+// How the constant box `guess` does on `truths`.
 inline Metrics score_constant(const CentreBox& guess, std::span<const CentreBox> truths) {
   Score score;
   for (const CentreBox& truth : truths) score.add(guess, truth);

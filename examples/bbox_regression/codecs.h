@@ -17,7 +17,7 @@ Image decode_png(std::span<const std::uint8_t> bytes, const std::string& name);
 ImageSize png_size(std::span<const std::uint8_t> bytes, const std::string& name);
 std::vector<std::uint8_t> encode_png(const Image& image, const std::string& name);
 
-/// Error where a header promises nothing or too much.
+// Error where a header promises nothing or too much.
 void check_size(std::int64_t width, std::int64_t height, const std::string& name);
 
 }  // namespace bbox

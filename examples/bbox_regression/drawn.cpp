@@ -25,7 +25,7 @@ Paint mixed(const Paint& a, const Paint& b, float t) {
   return {a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t, a[2] + (b[2] - a[2]) * t};
 }
 
-/// The picture while it is drawn.
+// The picture while it is drawn.
 struct Canvas {
   int size;
   std::vector<Paint> pixels;
@@ -36,14 +36,14 @@ struct Canvas {
   }
 };
 
-/// Smooth noise in 0 ... 1: random values on a grid, blended between its points.
+// Smooth noise in 0 ... 1: random values on a grid, blended between its points.
 class Noise {
  public:
   Noise(Draws& draws, int cells) : cells_(cells), values_(static_cast<std::size_t>((cells + 1) * (cells + 1))) {
     for (float& value : values_) value = draws.uniform();
   }
 
-  /// u and v in [0, 1).
+  // u and v in [0, 1).
   float operator()(float u, float v) const {
     const float x = u * static_cast<float>(cells_), y = v * static_cast<float>(cells_);
     const int i = static_cast<int>(x), j = static_cast<int>(y);
@@ -61,7 +61,7 @@ class Noise {
   std::vector<float> values_;
 };
 
-/// Two colours blended by a gradient, coarse and fine noise and, in half of the pictures, stripes.
+// Two colours blended by a gradient, coarse and fine noise and, in half of the pictures, stripes.
 void paint_background(Canvas& canvas, Draws& draws) {
   const Paint one = any_colour(draws, 0.15f, 0.85f);
   const Paint other = mixed(one, any_colour(draws, 0.15f, 0.85f), 0.6f);
@@ -89,8 +89,8 @@ void paint_background(Canvas& canvas, Draws& draws) {
   }
 }
 
-/// Lays `colour` over the canvas where `distance(point relative to the centre)` is negative, soft over one pixel.
-/// Only pixels within `reach` of the centre are looked at.
+// Lays `colour` over the canvas where `distance(point relative to the centre)` is negative, soft over one pixel.
+// Only pixels within `reach` of the centre are looked at.
 template <class Distance>
 void paint(Canvas& canvas, Point centre, float reach, const Paint& colour, Distance distance) {
   const int x1 = std::max(0, static_cast<int>(centre.x - reach - 1));
@@ -136,7 +136,7 @@ void paint_distractor(Canvas& canvas, Draws& draws) {
   }
 }
 
-/// Half the width of the upright box around an ellipse with half-axes a (turned by the angle of c and s) and b.
+// Half the width of the upright box around an ellipse with half-axes a (turned by the angle of c and s) and b.
 float half_extent(float a, float b, float c, float s) {
   return std::sqrt(a * a * c * c + b * b * s * s);
 }

@@ -3,35 +3,36 @@
 
 #include <cstdint>
 
+#include <bevel/core/philox.h>
+
 namespace bbox {
 
-/// A stream of numbers named by up to three keys, such as (seed, epoch, index).
-/// The generator is SplitMix64 (Steele, Lea, Flood 2014): a counter through a mixing function.
+// A stream of numbers named by a seed, an index and a round (of which the lower 32 bits count): Philox counted upwards.
 class Draws {
  public:
-  explicit Draws(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0)
-      : state_(mix(mix(mix(a + kStep) ^ (b + kStep)) ^ (c + 2 * kStep))) {}
+  explicit Draws(std::uint64_t seed, std::uint64_t index = 0, std::uint64_t round = 0)
+      : seed_(seed), index_(index), counter_(round << 32) {}
 
-  std::uint64_t bits() { return mix(state_ += kStep); }
+  std::uint32_t bits() {
+    if (left_ == 0) {
+      words_ = bevel::philox(seed_, counter_++, index_);
+      left_ = 4;
+    }
+    return words_.word[4 - left_--];
+  }
 
-  /// In [0, 1).
-  float uniform() { return static_cast<float>(bits() >> 40) * 0x1p-24f; }
-  /// In [low, high).
+  // In [0, 1).
+  float uniform() { return bevel::uniform_float(bits()); }
+  // In [low, high).
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
-  /// One of 0 ... count - 1; count is at least 1. The bias of 2^-40 or so does not matter for pictures.
-  int below(int count) { return static_cast<int>((bits() >> 32) * static_cast<std::uint64_t>(count) >> 32); }
+  // One of 0 ... count - 1; count is at least 1. Some come up more often by 2^-32 or so; no picture shows that.
+  int below(int count) { return static_cast<int>(std::uint64_t{bits()} * static_cast<std::uint64_t>(count) >> 32); }
   bool chance(float probability) { return uniform() < probability; }
 
  private:
-  static constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15;
-
-  static std::uint64_t mix(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-
-  std::uint64_t state_;
+  std::uint64_t seed_, index_, counter_;
+  bevel::Philox4 words_{};
+  int left_ = 0;
 };
 
 }  // namespace bbox

@@ -8,7 +8,7 @@
 namespace bbox {
 namespace {
 
-/// For one output pixel along one axis: the source pixels it is made of.
+// For one output pixel along one axis: the source pixels it is made of.
 struct Taps {
   int first = 0;
   std::vector<float> weights;  // sum to 1
@@ -35,7 +35,7 @@ std::vector<Taps> triangle_taps(int from, int to) {
   return all;
 }
 
-/// One row of `image` resampled to taps.size() pixels of three floats.
+// One row of `image` resampled to taps.size() pixels of three floats.
 void resample_row(const Image& image, int y, const std::vector<Taps>& taps, float* out) {
   for (const Taps& tap : taps) {
     const std::uint8_t* pixel = image.at(tap.first, y);
@@ -62,7 +62,7 @@ void fill(Image& image, int x1, int y1, int x2, int y2, Colour colour) {
   }
 }
 
-/// Rounds to a whole pixel within reach of int arithmetic; a NaN becomes 0.
+// Rounds to a whole pixel within reach of int arithmetic; a NaN becomes 0.
 int whole(float v) {
   return std::isnan(v) ? 0 : static_cast<int>(std::lround(std::clamp(v, -1e6f, 1e6f)));
 }

@@ -24,7 +24,7 @@ bool is_png(Bytes bytes) {
   return has(bytes, 0, "\x89PNG\r\n\x1a\n");
 }
 
-/// What a file is that is neither JPEG nor PNG, for the message.
+// What a file is that is neither JPEG nor PNG, for the message.
 std::string describe(Bytes bytes) {
   if (bytes.empty()) return "it is empty";
   if (has(bytes, 0, "GIF8")) return "it is a GIF";

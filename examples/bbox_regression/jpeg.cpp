@@ -11,7 +11,7 @@
 namespace bbox {
 namespace {
 
-/// libjpeg reports errors by calling a function that must not return; this one jumps back to where decoding began.
+// libjpeg reports errors by calling a function that must not return; this one jumps back to where decoding began.
 struct Failure {
   jpeg_error_mgr manager;
   std::jmp_buf back;
@@ -37,7 +37,7 @@ void on_message(j_common_ptr info, int level) {
   }
 }
 
-/// The decoder and its buffers, kept outside the function that setjmp returns into twice.
+// The decoder and its buffers, kept outside the function that setjmp returns into twice.
 struct Decoder {
   jpeg_decompress_struct info{};
   Failure failure;
@@ -61,7 +61,7 @@ void open(Decoder& decoder, std::span<const std::uint8_t> bytes, const std::stri
   check_size(decoder.info.image_width, decoder.info.image_height, name);
 }
 
-/// Adobe writes CMYK with 255 for no ink, and says so by its marker; then each colour is ink times black.
+// Adobe writes CMYK with 255 for no ink, and says so by its marker; then each colour is ink times black.
 void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, bool inverted, std::uint8_t* rgb) {
   for (int i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
     for (int c = 0; c < 3; ++c) {

@@ -9,7 +9,7 @@
 namespace bbox {
 namespace {
 
-/// libpng's "simplified" interface: the header, then all pixels in the format asked for.
+// libpng's "simplified" interface: the header, then all pixels in the format asked for.
 struct Reader {
   png_image image{};
 

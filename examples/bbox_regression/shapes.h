@@ -15,12 +15,12 @@ inline float length(Point p) {
   return std::sqrt(p.x * p.x + p.y * p.y);
 }
 
-/// Turns by the angle whose cosine and sine are given.
+// Turns by the angle whose cosine and sine are given.
 inline Point turned(Point p, float c, float s) {
   return {c * p.x - s * p.y, s * p.x + c * p.y};
 }
 
-/// To first order: exact on the outline, which is what antialiasing needs.
+// To first order: exact on the outline, which is what antialiasing needs.
 inline float ellipse(Point p, float a, float b) {
   const float k = length({p.x / a, p.y / b});
   const float slope = length({p.x / (a * a), p.y / (b * b)});
@@ -40,7 +40,7 @@ inline float ring(Point p, float radius, float thickness) {
   return std::abs(length(p) - radius) - thickness;
 }
 
-/// Equilateral, `radius` from the centre to each edge; as a bound, sharp at its corners.
+// Equilateral, `radius` from the centre to each edge; as a bound, sharp at its corners.
 inline float triangle(Point p, float radius) {
   const float slanted = 0.8660254f * std::abs(p.x) + 0.5f * p.y;
   return std::max(slanted, -p.y) - radius;

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Those of `names` that are folders inside `folder`.
+// Those of `names` that are folders inside `folder`.
 std::vector<fs::path> subfolders(const fs::path& folder, std::initializer_list<const char*> names) {
   std::vector<fs::path> found;
   for (const char* name : names) {
@@ -34,7 +34,7 @@ std::vector<fs::path> annotation_files(const fs::path& folder) {
   return files;
 }
 
-/// Empty where there is no such picture.
+// Empty where there is no such picture.
 fs::path find_picture(const std::vector<fs::path>& folders, const fs::path& annotation, const std::string& filename) {
   // Windows programs write whole paths with backslashes.
   const fs::path last = fs::path(filename.substr(filename.find_last_of('\\') + 1)).filename();
@@ -55,7 +55,7 @@ struct Annotated {
   VocAnnotation annotation;
 };
 
-/// The class to use: the one asked for, or the only one there is.
+// The class to use: the one asked for, or the only one there is.
 std::string choose_class(const fs::path& folder, const std::vector<Annotated>& all, const std::string& wanted) {
   std::map<std::string, int> counts;
   for (const Annotated& one : all) {
@@ -73,7 +73,7 @@ std::string choose_class(const fs::path& folder, const std::vector<Annotated>& a
   return wanted;
 }
 
-/// Fills `sample` from `one`; what it returns is the reason to leave the picture out, or nothing.
+// Fills `sample` from `one`; what it returns is the reason to leave the picture out, or nothing.
 std::string make_sample(const Annotated& one, const std::string& class_name, const std::vector<fs::path>& folders,
                         Sample& sample, bool& clipped) {
   const VocAnnotation& annotation = one.annotation;

@@ -15,12 +15,12 @@
 namespace bbox {
 namespace {
 
-/// The text of a file with the means to say where in it something is.
+// The text of a file with the means to say where in it something is.
 struct Source {
   std::string name;
   std::vector<std::uint8_t> bytes;
 
-  /// "file.xml:12", counting lines from 1.
+  // "file.xml:12", counting lines from 1.
   std::string place(std::ptrdiff_t offset) const {
     const auto end = bytes.begin() + std::clamp<std::ptrdiff_t>(offset, 0, std::ssize(bytes));
     return name + ":" + std::to_string(1 + std::count(bytes.begin(), end, '\n'));

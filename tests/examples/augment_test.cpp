@@ -11,7 +11,7 @@
 namespace bbox {
 namespace {
 
-/// Back to bytes of 0 to 255.
+// Back to bytes of 0 to 255.
 float byte(float number) {
   return number / kPixelScale + kPixelCentre;
 }
@@ -53,8 +53,8 @@ TEST(Augment, BrightnessMultipliesAndIsCut) {
   EXPECT_NEAR(byte(out[2]), 255, 1e-2f);
 }
 
-/// A black picture with a white rectangle; where it ends up after the change is measured by its coverage along the two
-/// middle lines, which finds edges between pixels too.
+// A black picture with a white rectangle; where it ends up after the change is measured by its coverage along the two
+// middle lines, which finds edges between pixels too.
 TEST(Augment, TheBoxFollowsThePixels) {
   const int size = 128;
   int cut = 0;

@@ -82,7 +82,7 @@ Rgb colour_at(const Image& image, int x, int y) {
   return {image.at(x, y)[0], image.at(x, y)[1], image.at(x, y)[2]};
 }
 
-/// Core, body and rim have one colour each: the third that is met from the centre to the left in a run of pixels.
+// Core, body and rim have one colour each: the third that is met from the centre to the left in a run of pixels.
 Rgb rim_colour(const Image& image, int x, int y) {
   std::vector<Rgb> runs;
   for (; x >= 2 && runs.size() < 3; --x) {

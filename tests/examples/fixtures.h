@@ -11,7 +11,7 @@
 
 namespace fixtures {
 
-/// A folder of its own that goes away with the object.
+// A folder of its own that goes away with the object.
 class TempDir {
  public:
   TempDir();
@@ -26,17 +26,17 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-/// Writes `text` as it is, making the folders it needs.
+// Writes `text` as it is, making the folders it needs.
 void write_text(const std::filesystem::path& path, const std::string& text);
 
-/// A smooth picture that JPEG changes little: red rises to the right, green downwards, blue is constant.
+// A smooth picture that JPEG changes little: red rises to the right, green downwards, blue is constant.
 bbox::Image gradient(int width, int height);
 
 enum class Jpeg { grey, rgb, progressive, cmyk, ycck };
-/// Grey takes the red channel; the CMYK kinds are Adobe's, with black 255.
+// Grey takes the red channel; the CMYK kinds are Adobe's, with black 255.
 void write_jpeg(const std::filesystem::path& path, const bbox::Image& image, Jpeg kind, int quality = 98);
 
-/// A PNG of libpng's colour type and depth from raw rows; a palette of RGB triples where the type wants one.
+// A PNG of libpng's colour type and depth from raw rows; a palette of RGB triples where the type wants one.
 struct RawPng {
   int width = 0, height = 0, depth = 8, colour_type = 0;
   std::vector<std::uint8_t> data;
@@ -44,13 +44,13 @@ struct RawPng {
 };
 void write_raw_png(const std::filesystem::path& path, const RawPng& png);
 
-/// Keeps only the first `size` bytes of a file.
+// Keeps only the first `size` bytes of a file.
 void cut(const std::filesystem::path& path, std::uintmax_t size);
 
-/// The message of the bevel::Error that `call` throws; "no error" where it throws none.
+// The message of the bevel::Error that `call` throws; "no error" where it throws none.
 std::string message_of(const std::function<void()>& call);
 
-/// Folder of the real data sets: $BEVEL_DATA, else `../shared/data` beside the source tree; empty where there is none.
+// Folder of the real data sets: $BEVEL_DATA, else `../shared/data` beside the source tree; empty where there is none.
 std::filesystem::path data_folder();
 
 }  // namespace fixtures

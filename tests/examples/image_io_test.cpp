@@ -25,7 +25,7 @@ std::vector<int> pixel(const Image& image, int x, int y) {
   return {image.at(x, y)[0], image.at(x, y)[1], image.at(x, y)[2]};
 }
 
-/// The largest difference of any byte.
+// The largest difference of any byte.
 int worst(const Image& a, const Image& b) {
   EXPECT_EQ(a.rgb.size(), b.rgb.size());
   int most = 0;

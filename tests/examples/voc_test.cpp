@@ -26,7 +26,7 @@ std::string annotation(const std::string& filename, const std::string& objects) 
   return "<annotation>\n<filename>" + filename + "</filename>\n" + objects + "</annotation>\n";
 }
 
-/// A picture of 40 x 30 pixels with its annotation, in `annotations/` and `images/`.
+// A picture of 40 x 30 pixels with its annotation, in `annotations/` and `images/`.
 void add(const TempDir& dir, const std::string& stem, const std::string& objects) {
   write_text(dir / ("annotations/" + stem + ".xml"), annotation(stem + ".png", objects));
   std::filesystem::create_directories(dir / "images");
@@ -151,7 +151,7 @@ TEST(Voc, BrokenXmlNamesFileAndLine) {
   };
   EXPECT_THAT(message("<annotation>\n  <filename>a.jpg</filename>\n  <object>\n  </objekt>\n</annotation>\n"),
               HasSubstr("bad.xml:4: broken XML: "));
-  EXPECT_THAT(message("<annotation>\n\n<object>\n"), HasSubstr("bad.xml:4: broken XML: "));
+  EXPECT_THAT(message("<annotation>\n\n<object>\n"), HasSubstr("bad.xml:3: broken XML: "));
   EXPECT_THAT(message(""), HasSubstr("bad.xml:1: broken XML: "));
   EXPECT_THAT(message("<!-- a -->\n<html></html>"), HasSubstr("bad.xml:2: not a VOC annotation: its root is <html>"));
   EXPECT_THAT(message("<annotation>\n" + object("cat", "1", "2", "x7", "4") + "</annotation>"),
