@@ -67,6 +67,18 @@ class NoGrad {
   bool previous_;
 };
 
+// Turns recording on again, within a NoGrad.
+class EnableGrad {
+ public:
+  EnableGrad();
+  ~EnableGrad();
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+
 // no_grad([&] { ... }) calls the function without recording.
 template <class F>
 decltype(auto) no_grad(F&& f) {
@@ -115,8 +127,8 @@ void backward(const Tensor& output, const Tensor& gradient = {}, BackwardOptions
 struct GradOptions {
   bool retain_graph = false;
   bool create_graph = false;
-  bool allow_unused = false;         // undefined instead of an Error for an input on which no output depends
-  std::vector<Tensor> grad_outputs;  // upstream gradients, one per output; 1 for outputs of one element
+  bool allow_unused = false;              // undefined instead of an Error for an input on which no output depends
+  std::vector<Tensor> grad_outputs = {};  // upstream gradients, one per output; 1 for outputs of one element
 };
 
 // The gradients of the sum of `outputs` with respect to `inputs` (leaves or computed), and nothing else.
