@@ -58,6 +58,13 @@ NoGrad::~NoGrad() {
   recording = previous_;
 }
 
+EnableGrad::EnableGrad() : previous_(recording) {
+  recording = true;
+}
+EnableGrad::~EnableGrad() {
+  recording = previous_;
+}
+
 bool needs_history(std::span<const Tensor> inputs) {
   if (!recording) return false;
   for (const Tensor& input : inputs)
