@@ -1,0 +1,20 @@
+#include <bevel/ops/pointwise/binary_kernels.h>
+#include <bevel/ops/kernel/map.cuh>
+
+namespace bevel::pointwise {
+
+void binary_kernel(Cuda backend, Binary op, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
+                   const Tensor& b) {
+  dispatch_binary(op, out.dtype(), [&]<class T>(auto f) {
+    kernel::map_broadcast(backend, f, plan, out.data<T>(), static_cast<const T*>(a.data<T>()),
+                          static_cast<const T*>(b.data<T>()));
+  });
+}
+
+void scalar_kernel(Cuda backend, Scalar op, double number, const Tensor& out, const Tensor& a) {
+  dispatch_scalar(op, number, out.dtype(), [&]<class T>(auto f) {
+    kernel::map(backend, f, out.numel(), out.data<T>(), static_cast<const T*>(a.data<T>()));
+  });
+}
+
+}  // namespace bevel::pointwise
