@@ -1,0 +1,10 @@
+#include <bevel/ops/kernel/reduce.cuh>
+#include <bevel/ops/reduction/sum_kernels.h>
+
+namespace bevel::detail {
+
+void sum_step(Cuda backend, const Tensor& in, const ReduceStep& step, const Tensor& out, double divisor) {
+  sum_step_on(backend, in, step, out, divisor);
+}
+
+}  // namespace bevel::detail
