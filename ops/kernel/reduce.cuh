@@ -122,9 +122,8 @@ void launch_reduce(Cuda backend, const In* in, const ReduceStep& step, std::int6
     const int width = power_of_two_from(step.inner, 1, reduce_threads / height);
     const std::int64_t units = step.outer * splits * ((step.inner + width - 1) / width);
     reduce_columns_kernel<In, Reducer, Store>
-        <<<static_cast<unsigned>(std::min(units, most_blocks)), reduce_threads, 0, stream>>>(in, step, splits,
-                                                                                            split_length, width,
-                                                                                            reducer, store);
+        <<<static_cast<unsigned>(std::min(units, most_blocks)), reduce_threads, 0, stream>>>(
+            in, step, splits, split_length, width, reducer, store);
     gpu::check(cudaGetLastError(), "reduce_columns");
   }
 }

@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(copy_threads)
 
 // Transposes the plane of the last two axes through shared memory, a tile a block, for every place of the others.
 template <class T>
-__global__ void __launch_bounds__(tile* tile_rows) copy_transposed(StridedCopy copy, std::int64_t tiles, const T* from,
-                                                                   T* to) {
+__global__ void __launch_bounds__(tile* tile_rows)
+    copy_transposed(StridedCopy copy, std::int64_t tiles, const T* from, T* to) {
   __shared__ T shared[tile][tile + 1];
   const int a_axis = copy.rank - 2;
   const std::int64_t a_size = copy.size[a_axis];
@@ -84,8 +84,7 @@ void launch(Cuda backend, const StridedCopy& copy, const T* from, T* to) {
   const std::int64_t b_size = copy.size[a_axis + 1];
   if (copy.from_stride[a_axis] == 1 && copy.to_stride[a_axis + 1] == 1 && copy.from_stride[a_axis + 1] != 1 &&
       a_size >= 8 && b_size >= 8) {
-    const std::int64_t tiles =
-        numel / (a_size * b_size) * ((a_size + tile - 1) / tile) * ((b_size + tile - 1) / tile);
+    const std::int64_t tiles = numel / (a_size * b_size) * ((a_size + tile - 1) / tile) * ((b_size + tile - 1) / tile);
     copy_transposed<T><<<static_cast<unsigned>(std::min(tiles, most_blocks)), dim3(tile, tile_rows), 0, stream>>>(
         copy, tiles, from, to);
     return gpu::check(cudaGetLastError(), "copy_transposed");

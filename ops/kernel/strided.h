@@ -9,8 +9,8 @@
 
 namespace bevel {
 
-// to[sum i_k * to_stride[k]] = from[sum i_k * from_stride[k]] for all 0 <= i_k < size[k]; strides in elements, from ones
-// may be 0 or negative. No two elements may be written to one place.
+// to[sum i_k * to_stride[k]] = from[sum i_k * from_stride[k]] for all 0 <= i_k < size[k]; strides in elements, from
+// ones may be 0 or negative. No two elements may be written to one place.
 struct StridedCopy {
   int rank = 0;
   std::int64_t size[Shape::max_rank] = {};

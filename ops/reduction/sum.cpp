@@ -18,9 +18,9 @@ Tensor reduce_sum(const Tensor& x, const Mask& mask, const Shape& shape, double 
   Tensor from = x;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool last = i + 1 == steps.size();
-    const Tensor to = last ? result
-                           : Tensor::empty({steps[i].outputs()},
-                                           {.dtype = floating ? Dtype::f64 : Dtype::i64, .device = x.device()});
+    const Tensor to =
+        last ? result
+             : Tensor::empty({steps[i].outputs()}, {.dtype = floating ? Dtype::f64 : Dtype::i64, .device = x.device()});
     on(x.device(), [&](auto backend) { detail::sum_step(backend, from, steps[i], to, last ? divisor : 1); });
     from = to;
   }

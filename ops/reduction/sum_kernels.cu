@@ -1,5 +1,5 @@
-#include <bevel/ops/kernel/reduce.cuh>
 #include <bevel/ops/reduction/sum_kernels.h>
+#include <bevel/ops/kernel/reduce.cuh>
 
 namespace bevel::detail {
 

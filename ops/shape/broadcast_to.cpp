@@ -20,9 +20,8 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   }
   require(fits, "broadcast_to: x of shape ", x.shape(), " does not broadcast to ", shape);
   Tensor result = Tensor::empty(shape, x.options());
-  on(x.device(), [&](auto backend) {
-    copy_strided(backend, coalesced(copy), x.raw(), result.raw(), size_of(x.dtype()));
-  });
+  on(x.device(),
+     [&](auto backend) { copy_strided(backend, coalesced(copy), x.raw(), result.raw(), size_of(x.dtype())); });
   record("broadcast_to", result, {x}, {},
          [from = x.shape()](const Backward& b) { return Gradients{sum_to(b.grad(), from)}; });
   return result;
