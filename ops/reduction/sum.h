@@ -3,6 +3,7 @@
 
 #include <bevel/core/tensor.h>
 #include <bevel/ops/reduction/axes.h>
+#include <bevel/ops/reduction/sum_to.h>
 
 namespace bevel {
 
@@ -16,9 +17,5 @@ Tensor sum(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {});
 
 // The same divided by the number of elements summed. Floating tensors only; the mean of nothing is NaN.
 Tensor mean(const Tensor& x, const Axes& axes = {}, ReduceOptions options = {});
-
-// The reverse of broadcasting: sums x over the axes by which its shape differs from `shape`, which must broadcast to
-// x's shape. Its derivative is broadcast_to.
-Tensor sum_to(const Tensor& x, const Shape& shape);
 
 }  // namespace bevel
