@@ -39,7 +39,7 @@ void check_room(const Image& image, std::span<float> out, const char* who) {
 void to_floats(const Image& image, std::span<float> out) {
   check_room(image, out, "to_floats");
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = (static_cast<float>(image.rgb[i]) - kPixelCentre) * kPixelScale;
+    out[i] = (static_cast<float>(image.rgb[i]) - pixel_centre) * pixel_scale;
   }
 }
 
@@ -88,7 +88,7 @@ void change_picture(const Image& image, const Change& change, std::span<float> o
       const float* right = &line[static_cast<std::size_t>(column.second) * 3];
       for (int c = 0; c < 3; ++c) {
         const float value = (left[c] + (right[c] - left[c]) * column.part) * change.brightness;
-        *to++ = (std::min(value, 255.0f) - kPixelCentre) * kPixelScale;
+        *to++ = (std::min(value, 255.0f) - pixel_centre) * pixel_scale;
       }
     }
   }

@@ -10,8 +10,8 @@
 namespace bbox {
 
 // How bytes become the network's numbers: (value / 255 - 0.5) * 4, about zero mean and unit variance.
-inline constexpr float kPixelCentre = 127.5f;
-inline constexpr float kPixelScale = 4.0f / 255.0f;
+inline constexpr float pixel_centre = 127.5f;
+inline constexpr float pixel_scale = 4.0f / 255.0f;
 
 // Writes the picture as floats, row by row with three channels a pixel (HWC); `out` has width * height * 3 places.
 void to_floats(const Image& image, std::span<float> out);

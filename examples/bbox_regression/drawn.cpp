@@ -15,7 +15,7 @@ namespace {
 using shapes::Point;
 using Paint = std::array<float, 3>;  // 0 to 1
 
-constexpr float kPi = 3.14159265f;
+constexpr float pi = 3.14159265f;
 
 Paint any_colour(Draws& draws, float low, float high) {
   return {draws.uniform(low, high), draws.uniform(low, high), draws.uniform(low, high)};
@@ -39,7 +39,8 @@ struct Canvas {
 // Smooth noise in 0 ... 1: random values on a grid, blended between its points.
 class Noise {
  public:
-  Noise(Draws& draws, int cells) : cells_(cells), values_(static_cast<std::size_t>((cells + 1) * (cells + 1))) {
+  Noise(Draws& draws, int cells)
+      : cells_(cells), values_(static_cast<std::size_t>(cells + 1) * static_cast<std::size_t>(cells + 1)) {
     for (float& value : values_) value = draws.uniform();
   }
 
@@ -65,12 +66,12 @@ class Noise {
 void paint_background(Canvas& canvas, Draws& draws) {
   const Paint one = any_colour(draws, 0.15f, 0.85f);
   const Paint other = mixed(one, any_colour(draws, 0.15f, 0.85f), 0.6f);
-  const float angle = draws.uniform(0, 2 * kPi);
+  const float angle = draws.uniform(0, 2 * pi);
   const float gradient = draws.uniform(0.0f, 0.5f);
   const float stripes = draws.chance(0.5f) ? draws.uniform(0.1f, 0.35f) : 0.0f;
-  const float waves = draws.uniform(3.0f, 10.0f) * 2 * kPi;
+  const float waves = draws.uniform(3.0f, 10.0f) * 2 * pi;
   const float grain = draws.uniform(0.02f, 0.08f);
-  const float tilt = draws.uniform(0, 2 * kPi);
+  const float tilt = draws.uniform(0, 2 * pi);
   const Noise coarse(draws, 3 + draws.below(4));
   const Noise fine(draws, 11 + draws.below(8));
   const float side = static_cast<float>(canvas.size);
@@ -110,7 +111,7 @@ void paint_distractor(Canvas& canvas, Draws& draws) {
   const float side = static_cast<float>(canvas.size);
   const Point centre{draws.uniform(0, side), draws.uniform(0, side)};
   const float r = draws.uniform(0.06f, 0.16f) * side;
-  const float angle = draws.uniform(0, 2 * kPi);
+  const float angle = draws.uniform(0, 2 * pi);
   const float c = std::cos(angle), s = std::sin(angle);
   const Paint colour = any_colour(draws, 0.05f, 0.95f);
   const float slim = draws.uniform(0.4f, 1.0f);
@@ -146,7 +147,7 @@ Box paint_target(Canvas& canvas, Draws& draws) {
   // The longer axis spans 22 to 60 % of the side, the shorter 68 % of it or more: so no extent is below 15 %.
   const float a = draws.uniform(0.11f, 0.30f) * side;
   const float b = a * draws.uniform(0.682f, 1.0f);
-  const float angle = draws.uniform(0, kPi);
+  const float angle = draws.uniform(0, pi);
   const float c = std::cos(angle), s = std::sin(angle);
   const float half_width = half_extent(a, b, c, s), half_height = half_extent(b, a, c, s);
   const Point centre{draws.uniform(half_width, side - half_width), draws.uniform(half_height, side - half_height)};
@@ -176,7 +177,7 @@ Drawn draw_picture(std::uint64_t seed, std::uint64_t index, int size) {
   for (std::size_t i = 0; i < canvas.pixels.size(); ++i) {
     for (std::size_t channel = 0; channel < 3; ++channel) {
       const float value = std::clamp(canvas.pixels[i][channel], 0.0f, 1.0f);
-      drawn.image.rgb[i * 3 + channel] = static_cast<std::uint8_t>(value * 255.0f + 0.5f);
+      drawn.image.rgb[i * 3 + channel] = static_cast<std::uint8_t>(std::lround(value * 255.0f));
     }
   }
   return drawn;

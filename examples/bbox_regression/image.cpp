@@ -72,7 +72,7 @@ int whole(float v) {
 Image blank(int width, int height, Colour colour) {
   bevel::require(width >= 1 && height >= 1, "blank: sides must be at least 1, not ", width, " x ", height);
   const std::int64_t pixels = static_cast<std::int64_t>(width) * height;
-  bevel::require(pixels <= kMaxPixels, "blank: ", width, " x ", height, " is more than ", kMaxPixels, " pixels");
+  bevel::require(pixels <= max_pixels, "blank: ", width, " x ", height, " is more than ", max_pixels, " pixels");
   Image image{width, height, std::vector<std::uint8_t>(static_cast<std::size_t>(pixels) * 3)};
   for (std::size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = colour[i % 3];
   return image;

@@ -12,7 +12,7 @@
 namespace bbox {
 
 // More pixels than this in one picture are refused: such a header is broken or hostile far more often than meant.
-inline constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;
+inline constexpr std::int64_t max_pixels = std::int64_t{1} << 28;
 
 using Colour = std::array<std::uint8_t, 3>;
 
@@ -26,7 +26,7 @@ struct Image {
   const std::uint8_t* at(int x, int y) const { return rgb.data() + (static_cast<std::size_t>(y) * width + x) * 3; }
 };
 
-// A picture of one colour. Errors: a side below 1, more than kMaxPixels pixels.
+// A picture of one colour. Errors: a side below 1, more than max_pixels pixels.
 Image blank(int width, int height, Colour colour = {0, 0, 0});
 
 // Resamples to width x height; the sides need not keep their ratio ("squeeze").

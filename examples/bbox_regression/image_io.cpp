@@ -43,8 +43,8 @@ std::string describe(Bytes bytes) {
 
 void check_size(std::int64_t width, std::int64_t height, const std::string& name) {
   bevel::require(width >= 1 && height >= 1, name, ": the picture is ", width, " x ", height, " pixels");
-  bevel::require(width <= kMaxPixels / height, name, ": the picture says it is ", width, " x ", height,
-                 " pixels; at most ", kMaxPixels, " pixels are read");
+  bevel::require(width <= max_pixels / height, name, ": the picture says it is ", width, " x ", height,
+                 " pixels; at most ", max_pixels, " pixels are read");
 }
 
 std::vector<std::uint8_t> read_bytes(const std::filesystem::path& path) {

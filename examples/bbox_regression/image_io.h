@@ -21,7 +21,7 @@ struct ImageSize {
 //     count pixels of the stored raster. A file that ends early is an error; stray bytes between markers are not.
 //   PNG: palette, grey, 16 bit and alpha become RGB with 8 bits, transparent parts over white.
 // Errors: a file that is missing or cannot be read, another format (named where known), broken or truncated data,
-// more than kMaxPixels pixels. Each names the file.
+// more than max_pixels pixels. Each names the file.
 Image load_image(const std::filesystem::path& path);
 
 // The size alone, from the header. Errors: as load_image, but broken picture data goes unnoticed.

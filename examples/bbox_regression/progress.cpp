@@ -12,7 +12,7 @@
 namespace bbox {
 
 namespace {
-constexpr std::int64_t kBarWidth = 28;
+constexpr std::int64_t bar_width = 28;
 }
 
 Progress::Progress(std::ostream& out, bool terminal, std::string label, std::int64_t total)
@@ -27,10 +27,10 @@ std::string Progress::line(std::int64_t done, const std::string& note) const {
   const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
   std::string text = label_ + "  ";
   if (terminal_) {
-    const auto full = static_cast<std::size_t>(part * kBarWidth);
+    const auto full = static_cast<std::size_t>(part * bar_width);
     std::string bar(full, '=');
-    if (full < kBarWidth) bar += '>';
-    bar.resize(kBarWidth, ' ');
+    if (full < bar_width) bar += '>';
+    bar.resize(bar_width, ' ');
     text += "[" + bar + "]  ";
   }
   char percent[32];
@@ -69,7 +69,7 @@ bool is_terminal() {
 }
 
 std::string clock_text(double seconds) {
-  const auto whole = static_cast<long long>(std::llround(std::max(seconds, 0.0)));
+  const auto whole = std::llround(std::max(seconds, 0.0));
   char text[48];
   if (whole >= 3600) {
     std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);

@@ -33,7 +33,7 @@ class Progress {
   std::string label_;
   std::int64_t total_;
   Clock::time_point start_ = Clock::now();
-  Clock::time_point drawn_{};
+  Clock::time_point drawn_;
   std::int64_t tenth_ = 0;
   std::size_t length_ = 0;  // of the line on the screen
 };

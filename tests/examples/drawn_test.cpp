@@ -41,7 +41,7 @@ TEST(Draws, NumbersAreUniform) {
   }
   EXPECT_NEAR(sum / n, 0.5, 0.005);
   EXPECT_NEAR(squares / n, 1.0 / 3, 0.005);
-  for (const int count : counts) EXPECT_NEAR(count, n / 5, n / 100);
+  for (const int count : counts) EXPECT_NEAR(count, 20'000, 1000);
 }
 
 TEST(Drawn, DependsOnSeedIndexAndSizeAlone) {

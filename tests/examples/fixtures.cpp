@@ -88,7 +88,7 @@ void write_jpeg(const fs::path& path, const bbox::Image& image, Jpeg kind, int q
   jpeg_destroy_compress(&info);
 }
 
-void write_raw_png(const fs::path& path, const RawPng& raw) {
+void write_raw_png(const fs::path& path, const RawPng& raw, const std::vector<std::uint8_t>& triples) {
   const File file(path);
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
@@ -96,8 +96,8 @@ void write_raw_png(const fs::path& path, const RawPng& raw) {
   png_set_IHDR(png, info, static_cast<png_uint_32>(raw.width), static_cast<png_uint_32>(raw.height), raw.depth,
                raw.colour_type, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   std::vector<png_color> palette;
-  for (std::size_t i = 0; i + 2 < raw.palette.size(); i += 3) {
-    palette.push_back({raw.palette[i], raw.palette[i + 1], raw.palette[i + 2]});
+  for (std::size_t i = 0; i + 2 < triples.size(); i += 3) {
+    palette.push_back({triples[i], triples[i + 1], triples[i + 2]});
   }
   if (!palette.empty()) png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
   png_write_info(png, info);

@@ -36,13 +36,13 @@ enum class Jpeg { grey, rgb, progressive, cmyk, ycck };
 // Grey takes the red channel; the CMYK kinds are Adobe's, with black 255.
 void write_jpeg(const std::filesystem::path& path, const bbox::Image& image, Jpeg kind, int quality = 98);
 
-// A PNG of libpng's colour type and depth from raw rows; a palette of RGB triples where the type wants one.
+// A PNG of libpng's colour type and depth from raw rows.
 struct RawPng {
   int width = 0, height = 0, depth = 8, colour_type = 0;
   std::vector<std::uint8_t> data;
-  std::vector<std::uint8_t> palette = {};
 };
-void write_raw_png(const std::filesystem::path& path, const RawPng& png);
+// `palette` holds RGB triples, where the type wants one.
+void write_raw_png(const std::filesystem::path& path, const RawPng& png, const std::vector<std::uint8_t>& palette = {});
 
 // Keeps only the first `size` bytes of a file.
 void cut(const std::filesystem::path& path, std::uintmax_t size);

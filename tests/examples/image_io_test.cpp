@@ -80,7 +80,7 @@ TEST(ImageIo, PngKinds) {
   EXPECT_THAT(pixel(load_image(path), 0, 0), ElementsAre(0, 0, 0));
   EXPECT_THAT(pixel(load_image(path), 1, 0), ElementsAre(255, 255, 255));
 
-  write_raw_png(path, RawPng{2, 1, 8, PNG_COLOR_TYPE_PALETTE, {1, 0}, {1, 2, 3, 40, 50, 60}});
+  write_raw_png(path, RawPng{2, 1, 8, PNG_COLOR_TYPE_PALETTE, {1, 0}}, {1, 2, 3, 40, 50, 60});
   EXPECT_THAT(pixel(load_image(path), 0, 0), ElementsAre(40, 50, 60));
   EXPECT_THAT(pixel(load_image(path), 1, 0), ElementsAre(1, 2, 3));
 
