@@ -7,8 +7,8 @@
 //   S0  z = x * sigmoid(v * x) / sqrt(var_{h,w,c/g} + eps)
 //   S1  z = x * sigmoid(x)     / sqrt(var_{h,w,c/g} + eps)
 //   S2  z = x * sigmoid(x)     / sqrt(mean_{h,w,c/g}(x^2) + eps)
-// Variances are biased. c/g means over the channels of a group; groups are runs of adjacent channels. A tie in max gives
-// the whole gradient to the batch term. docs/evonorm.md derives the gradients.
+// Variances are biased. c/g means over the channels of a group; groups are runs of adjacent channels. A tie in max
+// gives the whole gradient to the batch term. docs/evonorm.md derives the gradients.
 #pragma once
 
 #include <bevel/core/tensor.h>
@@ -43,11 +43,11 @@ constexpr bool has_v(EvoNorm variant) {
 // Order of the fields as given.
 struct EvoNormOptions {
   EvoNorm variant = EvoNorm::S0;
-  std::int64_t groups = 8;    // S variants only; must divide the channels
-  double eps = 1e-5;          // added to variances and mean squares, inside the square root; not negative
-  double momentum = 0.1;      // weight of the new value in running_var; 0 to 1
-  bool training = true;       // B variants: whether the batch term is the batch's variance or running_var
-  bool nonlinearity = true;   // false: y = x * gamma + beta, and neither v nor running_var is used
+  std::int64_t groups = 8;   // S variants only; must divide the channels
+  double eps = 1e-5;         // added to variances and mean squares, inside the square root; not negative
+  double momentum = 0.1;     // weight of the new value in running_var; 0 to 1
+  bool training = true;      // B variants: whether the batch term is the batch's variance or running_var
+  bool nonlinearity = true;  // false: y = x * gamma + beta, and neither v nor running_var is used
   Layout layout = Layout::nhwc;
 };
 
@@ -57,10 +57,10 @@ struct EvoNormOptions {
 //   (1 - momentum) * running_var + momentum * var_{n,h,w}, outside the graph, and may be undefined: nothing is tracked
 //   then. In evaluation it takes the place of var_{n,h,w}. Statistics of a single picture always come from the input.
 //
-// Computed in f32 (f64 where x is f64), statistics centred. Backward keeps x, the parameters and O(N * C) statistics; it
-// cannot be differentiated again. A batch of no elements gives an empty result and leaves running_var alone.
-// Error: a rank other than 4; parameters of another shape, dtype or device; groups that do not divide C; v missing, or
-// given where the variant has none; running_var missing in evaluation, requiring a gradient, or given to an S variant.
+// Computed in f32 (f64 where x is f64), statistics centred. Backward keeps x, the parameters and O(N * C) statistics;
+// it cannot be differentiated again. A batch of no elements gives an empty result and leaves running_var alone. Error:
+// a rank other than 4; parameters of another shape, dtype or device; groups that do not divide C; v missing, or given
+// where the variant has none; running_var missing in evaluation, requiring a gradient, or given to an S variant.
 Tensor evonorm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& v, const Tensor& running_var,
                const EvoNormOptions& options = {});
 
