@@ -1,0 +1,248 @@
+// Passes on the CPU. A chunk of the elements is the unit of threads and of partial sums; it is worked through in tiles
+// that stay in the first-level cache, where a formula's own loops read and write plain arrays.
+#include <bevel/core/parallel.h>
+#include <bevel/ops/kernel/isa.h>
+#include <bevel/ops/loss/detail/driver.h>
+
+#include <vector>
+
+namespace bevel::detail {
+
+namespace {
+
+constexpr std::int64_t chunk_size = 32768;
+constexpr std::int64_t tile_size = 1024;
+
+template <class T>
+const T* at(const void* data, std::int64_t i) {
+  return static_cast<const T*>(data) + i;
+}
+template <class T>
+T* at(void* data, std::int64_t i) {
+  return static_cast<T*>(data) + i;
+}
+
+double number(DeviceNumber n) {
+  return n.is_f64 ? *static_cast<const double*>(n.data) : *static_cast<const float*>(n.data);
+}
+
+// The pass with its scale and normaliser folded into `factor`.
+LossPass resolved(LossPass pass) {
+  if (pass.scale.data) pass.factor *= number(pass.scale);
+  if (pass.normalizer.data) {
+    const double normalizer = number(pass.normalizer);
+    pass.is_zero = pass.is_zero || normalizer == 0;
+    pass.factor = pass.is_zero ? 0 : pass.factor / normalizer;
+  }
+  pass.scale = pass.normalizer = {};
+  return pass;
+}
+
+template <class To, class From>
+void convert(const From* from, To* to, std::int64_t count) {
+  for_best_isa([&]() __attribute__((always_inline)) {
+    const From* __restrict in = from;
+    To* __restrict out = to;
+    const std::int64_t n = count;
+    for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<To>(in[i]);
+  });
+}
+
+// The sum in f64. Sixteen running sums, whatever the instruction set, so that all give the same bits.
+template <class C>
+double sum_of(const C* values, std::int64_t count) {
+  double result = 0;
+  for_best_isa([&]() __attribute__((always_inline)) {
+    constexpr int lanes = 16;
+    double sums[lanes] = {};
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      for (int lane = 0; lane < lanes; ++lane) sums[lane] += static_cast<double>(values[i + lane]);
+    for (int lane = 0; i + lane < count; ++lane) sums[lane] += static_cast<double>(values[i + lane]);
+    for (int width = lanes / 2; width > 0; width /= 2)
+      for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
+    result = sums[0];
+  });
+  return result;
+}
+
+// values[i] = w values[i], and 0 where the weight is 0.
+template <class C>
+void weigh(C* values, const C* weights, std::int64_t count) {
+  for_best_isa([&]() __attribute__((always_inline)) {
+    C* __restrict v = values;
+    const C* __restrict w = weights;
+    const std::int64_t n = count;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const C product = w[i] * v[i];
+      v[i] = w[i] == 0 ? C(0) : product;
+    }
+  });
+}
+
+template <class C>
+void multiply(C* values, C factor, std::int64_t count) {
+  for_best_isa([&]() __attribute__((always_inline)) {
+    C* __restrict v = values;
+    const C f = factor;
+    const std::int64_t n = count;
+    for (std::int64_t i = 0; i < n; ++i) v[i] *= f;
+  });
+}
+
+template <class C>
+void multiply(C* values, const C* factors, std::int64_t count) {
+  for_best_isa([&]() __attribute__((always_inline)) {
+    C* __restrict v = values;
+    const C* __restrict f = factors;
+    const std::int64_t n = count;
+    for (std::int64_t i = 0; i < n; ++i) v[i] *= f[i];
+  });
+}
+
+// One thread's scratch for a tile of elements of T.
+template <class T>
+class TileWork {
+  using C = compute_t<T>;
+
+ public:
+  TileWork(const LossKernels& kernels, const LossPass& pass) : kernels_(kernels), pass_(pass) {}
+
+  // Works on the elements [begin, begin + count), count <= tile_size; returns the sum of their values.
+  double run(std::int64_t begin, std::int64_t count) {
+    begin_ = begin;
+    count_ = count;
+    LossTile<C> tile{.count = count,
+                     .input = load(pass_.input, input_),
+                     .target = load(pass_.target, target_),
+                     .value = value_,
+                     .d_input = nullptr,
+                     .d_target = nullptr,
+                     .seed = 1};
+    const bool is_error = kernels_.of_error();
+    if (pass_.is_second) {
+      tile.direction_input = load(pass_.direction_input, direction_input_);
+      tile.direction_target = load(pass_.direction_target, direction_target_);
+    }
+    if (pass_.is_second || pass_.d_input || (is_error && pass_.d_target)) tile.d_input = d_input_;
+    if (pass_.is_second || (!is_error && pass_.d_target)) {
+      tile.d_target = d_target_;
+      if (!tile.d_input) tile.d_input = d_input_;
+    }
+    if (stores_at_once()) {
+      tile.seed = static_cast<C>(pass_.factor);
+      tile.d_input = reinterpret_cast<C*>(at<T>(pass_.d_input, begin));
+    }
+    kernels_.evaluate(tile);
+    return finish(is_error);
+  }
+
+ private:
+  // The usual case: the formula's loop itself writes the final gradient.
+  bool stores_at_once() const {
+    return std::is_same_v<T, C> && pass_.d_input && !pass_.d_target && !pass_.is_second && !pass_.weight &&
+           !pass_.upstream && !pass_.is_zero;
+  }
+
+  double finish(bool is_error) {
+    if (is_error && pass_.d_target && !pass_.is_second)
+      for (std::int64_t i = 0; i < count_; ++i) d_target_[i] = -d_input_[i];
+    if (pass_.weight) load_weights();
+    if (!stores_at_once()) {
+      if (pass_.upstream) load_upstream();
+      if (pass_.d_input) store_gradient(d_input_, pass_.d_input);
+      if (pass_.d_target) store_gradient(d_target_, pass_.d_target);
+    }
+    if (!pass_.value) return 0;
+    if (pass_.weight) weigh(value_, weight_, count_);
+    if (pass_.is_zero) std::fill_n(value_, count_, C(0));
+    if (!pass_.value_each) return sum_of(value_, count_);
+    multiply(value_, static_cast<C>(pass_.factor), count_);
+    store(value_, pass_.value);
+    return 0;
+  }
+
+  void store_gradient(C* gradient, void* to) {
+    if (pass_.weight) weigh(gradient, weight_, count_);
+    multiply(gradient, static_cast<C>(pass_.factor), count_);
+    if (pass_.upstream) multiply(gradient, upstream_, count_);
+    if (pass_.is_zero) std::fill_n(gradient, count_, C(0));
+    store(gradient, to);
+  }
+
+  const C* load(const void* from, C* scratch) {
+    if (!from) {
+      std::fill_n(scratch, count_, C(0));
+      return scratch;
+    }
+    if constexpr (std::is_same_v<T, C>) return at<T>(from, begin_);
+    convert(at<T>(from, begin_), scratch, count_);
+    return scratch;
+  }
+
+  void store(const C* values, void* to) { convert(values, at<T>(to, begin_), count_); }
+
+  void load_weights() {
+    for (std::int64_t i = 0; i < count_; ++i)
+      weight_[i] = static_cast<C>(*at<T>(pass_.weight, (begin_ + i) / pass_.weight_row));
+  }
+
+  void load_upstream() {
+    if (pass_.upstream_each)
+      convert(at<T>(pass_.upstream, begin_), upstream_, count_);
+    else
+      std::fill_n(upstream_, count_, *at<C>(pass_.upstream, 0));
+  }
+
+  const LossKernels& kernels_;
+  const LossPass& pass_;
+  std::int64_t begin_ = 0;
+  std::int64_t count_ = 0;
+  alignas(64) C input_[tile_size];
+  alignas(64) C target_[tile_size];
+  alignas(64) C direction_input_[tile_size];
+  alignas(64) C direction_target_[tile_size];
+  alignas(64) C value_[tile_size];
+  alignas(64) C d_input_[tile_size];
+  alignas(64) C d_target_[tile_size];
+  alignas(64) C weight_[tile_size];
+  alignas(64) C upstream_[tile_size];
+};
+
+template <class T>
+void run_typed(const LossKernels& kernels, const LossPass& pass) {
+  std::vector<double> sums(static_cast<std::size_t>((pass.count + chunk_size - 1) / chunk_size));
+  parallel_ranges(pass.count, chunk_size, [&](std::int64_t begin, std::int64_t end) {
+    TileWork<T> work(kernels, pass);
+    double sum = 0;
+    for (std::int64_t i = begin; i < end; i += tile_size) sum += work.run(i, std::min(tile_size, end - i));
+    sums[static_cast<std::size_t>(begin / chunk_size)] = sum;
+  });
+  if (!pass.value || pass.value_each) return;
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  using C = compute_t<T>;
+  *at<C>(pass.value, 0) = pass.is_zero ? C(0) : static_cast<C>(total * pass.factor);
+}
+
+}  // namespace
+
+void run_pass(Cpu, const LossKernels& kernels, const LossPass& pass) {
+  visit_floating(pass.dtype, "loss", [&]<class T>() { run_typed<T>(kernels, resolved(pass)); });
+}
+
+void scale_gradient(Cpu, const Tensor& from, const Tensor& factor, const Tensor& to) {
+  visit_floating(from.dtype(), "loss", [&]<class T>() {
+    using C = compute_t<T>;
+    const C f = *factor.data<C>();
+    const T* in = from.data<T>();
+    T* out = to.data<T>();
+    parallel_ranges(from.numel(), chunk_size, [&](std::int64_t begin, std::int64_t end) {
+      for_best_isa([&]() __attribute__((always_inline)) {
+        for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(static_cast<C>(in[i]) * f);
+      });
+    });
+  });
+}
+
+}  // namespace bevel::detail

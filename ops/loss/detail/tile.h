@@ -1,0 +1,78 @@
+// The loops over a formula on the CPU. Everything around them (dtypes, weights, reductions, threads) is compiled once,
+// in loss/cpu.cpp.
+#pragma once
+
+#include <bevel/ops/kernel/isa.h>
+#include <bevel/ops/loss/detail/evaluate.h>
+#include <bevel/ops/loss/detail/pass.h>
+
+namespace bevel::detail {
+
+// The loops read the formula from a copy of their own, whose address nobody has: else the compiler would have to read
+// its parameters again after each store.
+template <class F, class T>
+[[gnu::always_inline]] inline void tile_values(const F& formula, const LossTile<T>& tile) {
+  const F f = formula;
+  const T* __restrict input = tile.input;
+  const T* __restrict target = tile.target;
+  T* __restrict value = tile.value;
+  const std::int64_t count = tile.count;
+  for (std::int64_t i = 0; i < count; ++i)
+    value[i] = loss_value(f, Number<T>(input[i]), Number<T>(target[i])).value;
+}
+
+template <class F, class T>
+[[gnu::always_inline]] inline void tile_d_input(const F& formula, const LossTile<T>& tile) {
+  const F f = formula;
+  const T* __restrict input = tile.input;
+  const T* __restrict target = tile.target;
+  T* __restrict value = tile.value;
+  T* __restrict d_input = tile.d_input;
+  const Number<T> seed = tile.seed;
+  const std::int64_t count = tile.count;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Dual<Number<T>> loss = loss_with_d_input(f, Number<T>(input[i]), Number<T>(target[i]));
+    value[i] = loss.value.value;
+    d_input[i] = (loss.derivative * seed).value;
+  }
+}
+
+template <class F, class T>
+[[gnu::always_inline]] inline void tile_d_target(const F& formula, const LossTile<T>& tile) {
+  const F f = formula;
+  const T* __restrict input = tile.input;
+  const T* __restrict target = tile.target;
+  T* __restrict d_target = tile.d_target;
+  const Number<T> seed = tile.seed;
+  const std::int64_t count = tile.count;
+  for (std::int64_t i = 0; i < count; ++i)
+    d_target[i] = (loss_d_target(f, Number<T>(input[i]), Number<T>(target[i])) * seed).value;
+}
+
+template <class F, class T>
+[[gnu::always_inline]] inline void tile_second(const F& formula, const LossTile<T>& tile) {
+  const F f = formula;
+  for (std::int64_t i = 0; i < tile.count; ++i) {
+    const SecondOrder<T> second = loss_second<T>(f, tile.input[i], tile.target[i], tile.direction_input[i],
+                                                 tile.direction_target[i]);
+    tile.value[i] = second.slope.value;
+    tile.d_input[i] = second.d_input.value;
+    tile.d_target[i] = second.d_target.value;
+  }
+}
+
+template <Compiler compiler, class T, class F>
+void evaluate_tile(const F& formula, const LossTile<T>& tile) {
+  const auto f = formula_in<T>(formula);
+  if (tile.direction_input) return tile_second(f, tile);
+  for_best_isa([&]() __attribute__((always_inline)) {
+    if (tile.d_input)
+      tile_d_input(f, tile);
+    else
+      tile_values(f, tile);
+    if constexpr (!ErrorFormula<F>)
+      if (tile.d_target) tile_d_target(f, tile);
+  });
+}
+
+}  // namespace bevel::detail
