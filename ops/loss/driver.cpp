@@ -13,8 +13,8 @@ struct Loss {
   const char* name;
   std::shared_ptr<const LossKernels> kernels;
   Reduction reduction;
-  double factor;      // the part of scale / normaliser that the host knows
-  bool is_zero;       // the normaliser is the number 0
+  double factor;  // the part of scale / normaliser that the host knows
+  bool is_zero;   // the normaliser is the number 0
   std::int64_t weight_row;
   bool fused;
 
@@ -72,8 +72,8 @@ Loss checked(const char* name, std::shared_ptr<const LossKernels> kernels, const
             .weight_row = weight_row(name, input, options.weight),
             .fused = false};
   if (options.normalizer) {
-    require(options.reduction == Reduction::mean, name, ": a normalizer replaces the count of a mean; the reduction is ",
-            bevel::name(options.reduction));
+    require(options.reduction == Reduction::mean, name,
+            ": a normalizer replaces the count of a mean; the reduction is ", bevel::name(options.reduction));
     check_number(name, "normalizer", *options.normalizer, input);
   }
   if (options.reduction == Reduction::mean && !(options.normalizer && options.normalizer->is_tensor())) {
@@ -186,12 +186,10 @@ Gradients first_backward(const Loss& loss, const LossTensors& tensors, const Ten
   run(loss, tensors.input, pass);
   const std::array inputs{tensors.input, tensors.target, upstream};
   const std::array saved{tensors.input, tensors.target, tensors.weight, tensors.scale, tensors.normalizer, upstream};
-  record(
-      loss.name, outputs, inputs, saved,
-      [loss, d_input = wants_input ? 0 : -1, d_target = wants_target ? (wants_input ? 1 : 0) : -1](const Backward& b) {
-        return second_backward(loss, b, d_input, d_target);
-      },
-      {.differentiable = false});
+  record(loss.name, outputs, inputs, saved,
+         [loss, d_input = wants_input ? 0 : -1, d_target = wants_target ? (wants_input ? 1 : 0) : -1](
+             const Backward& b) { return second_backward(loss, b, d_input, d_target); },
+         {.differentiable = false});
   return gradients;
 }
 
@@ -237,7 +235,8 @@ Tensor run_loss(const char* name, std::shared_ptr<const LossKernels> kernels, co
     pass.d_target = d_target.raw();
   }
   run(loss, input, pass);
-  record(name, value, {input, target}, {input, target, tensors.weight, tensors.scale, tensors.normalizer, d_input, d_target},
+  record(name, value, {input, target},
+         {input, target, tensors.weight, tensors.scale, tensors.normalizer, d_input, d_target},
          [loss = std::move(loss)](const Backward& backward) { return loss_backward(loss, backward); });
   return value;
 }

@@ -24,7 +24,8 @@ LossWorkspace loss_workspace(Cuda backend) {
     auto buffer = Buffer::allocate(partial_bytes + sizeof(unsigned), backend.device);
     auto* data = static_cast<char*>(buffer->data());
     gpu::fill_zero(data, backend.device, buffer->bytes());
-    entry = {std::move(stream), std::move(buffer),
+    entry = {std::move(stream),
+             std::move(buffer),
              {reinterpret_cast<double*>(data), reinterpret_cast<unsigned*>(data + partial_bytes)}};
   }
   return entry.workspace;
@@ -37,8 +38,8 @@ void run_pass(Cuda backend, const LossKernels& kernels, const LossPass& pass) {
 namespace {
 
 template <class T>
-__global__ void __launch_bounds__(loss_threads) scale_kernel(const T* from, const compute_t<T>* factor, T* to,
-                                                             std::int64_t packs, std::int64_t count) {
+__global__ void __launch_bounds__(loss_threads)
+    scale_kernel(const T* from, const compute_t<T>* factor, T* to, std::int64_t packs, std::int64_t count) {
   using C = compute_t<T>;
   constexpr int width = LossPack<T>::width;
   const Number<C> f = *factor;

@@ -17,7 +17,8 @@
 //   template <class X> BEVEL_HD X derivative(X error) const      the derivative, where a better form of it is known
 //                                            (X input, X target)  than the one by the rules; of input and target: with
 //                                                                 respect to the input
-//   template <class T> auto in() const                           the functor to use when computing in T, float or double
+//   template <class T> auto in() const                           the functor to use when computing in T, float or
+//   double
 //
 // CPU kernels are compiled wherever pointwise_loss is called. For tensors on CUDA nvcc must compile that file (name it
 // .cu); else the call is an Error that says so. The same formula may be used from both kinds of files in one program.

@@ -37,7 +37,7 @@ template <class T>
 struct SmoothL1In {
   T beta;
   T half_beta;
-  T up;       // d / beta is computed as (d up) inverse, since 1 / beta overflows for the smallest beta
+  T up;  // d / beta is computed as (d up) inverse, since 1 / beta overflows for the smallest beta
   T inverse;
 
   template <class X>

@@ -1,8 +1,8 @@
 // The kernels of a formula on CUDA.
 //
 // A fixed grid of `blocks_per_multiprocessor` blocks each strides over packs of 16 bytes. Values to be summed are added
-// up within a pack in the compute type and beyond it in f64, in an order fixed by the size and the device: thread, warp,
-// block, and the last block to finish adds the blocks' sums by index.
+// up within a pack in the compute type and beyond it in f64, in an order fixed by the size and the device: thread,
+// warp, block, and the last block to finish adds the blocks' sums by index.
 #pragma once
 
 #include <bevel/core/cuda/runtime.h>
@@ -129,9 +129,7 @@ __device__ __forceinline__ void reduce_loss(double sum, const LossWorkspace& wor
       for (int warp = 0; warp < warps; ++warp) total += of_warp[warp];
     return total;  // of thread 0
   };
-  const auto write = [&](double total) {
-    *result = uniform.is_zero ? C(0) : static_cast<C>(total * uniform.factor);
-  };
+  const auto write = [&](double total) { *result = uniform.is_zero ? C(0) : static_cast<C>(total * uniform.factor); };
 
   const double block = block_sum(sum);
   if (gridDim.x == 1) {
@@ -190,8 +188,7 @@ struct LossBody {
   }
 
   __device__ __forceinline__ void one(std::int64_t i) {
-    const LossElement<C> loss =
-        element(static_cast<const T*>(pass.input)[i], static_cast<const T*>(pass.target)[i], i);
+    const LossElement<C> loss = element(static_cast<const T*>(pass.input)[i], static_cast<const T*>(pass.target)[i], i);
     if constexpr (Value) {
       if (pass.value_each)
         static_cast<T*>(pass.value)[i] = round_to<T>((loss.value * uniform.seed).value);
@@ -323,8 +320,8 @@ inline int loss_blocks(Cuda backend, std::int64_t items) {
 // Whether every pointer of the pass allows loads of 16 bytes.
 inline bool is_packable(const LossPass& pass) {
   std::uintptr_t bits = 0;
-  for (const void* data : {pass.input, pass.target, static_cast<const void*>(pass.d_input),
-                           static_cast<const void*>(pass.d_target)})
+  for (const void* data :
+       {pass.input, pass.target, static_cast<const void*>(pass.d_input), static_cast<const void*>(pass.d_target)})
     bits |= reinterpret_cast<std::uintptr_t>(data);
   if (pass.upstream_each) bits |= reinterpret_cast<std::uintptr_t>(pass.upstream);
   if (pass.value_each) bits |= reinterpret_cast<std::uintptr_t>(pass.value);

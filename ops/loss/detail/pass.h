@@ -56,9 +56,9 @@ struct LossTile {
   const T* input;
   const T* target;
   T* value;
-  T* d_input;   // null: the value is all that is wanted
-  T* d_target;  // null: not wanted; formulas of an error never write it, it is -d_input
-  T seed;       // d_input is multiplied by it
+  T* d_input;                          // null: the value is all that is wanted
+  T* d_target;                         // null: not wanted; formulas of an error never write it, it is -d_input
+  T seed;                              // d_input is multiplied by it
   const T* direction_input = nullptr;  // not null: the second pass, without a seed
   const T* direction_target = nullptr;
 };

@@ -17,8 +17,7 @@ template <class F, class T>
   const T* __restrict target = tile.target;
   T* __restrict value = tile.value;
   const std::int64_t count = tile.count;
-  for (std::int64_t i = 0; i < count; ++i)
-    value[i] = loss_value(f, Number<T>(input[i]), Number<T>(target[i])).value;
+  for (std::int64_t i = 0; i < count; ++i) value[i] = loss_value(f, Number<T>(input[i]), Number<T>(target[i])).value;
 }
 
 template <class F, class T>
@@ -53,8 +52,8 @@ template <class F, class T>
 [[gnu::always_inline]] inline void tile_second(const F& formula, const LossTile<T>& tile) {
   const F f = formula;
   for (std::int64_t i = 0; i < tile.count; ++i) {
-    const SecondOrder<T> second = loss_second<T>(f, tile.input[i], tile.target[i], tile.direction_input[i],
-                                                 tile.direction_target[i]);
+    const SecondOrder<T> second =
+        loss_second<T>(f, tile.input[i], tile.target[i], tile.direction_input[i], tile.direction_target[i]);
     tile.value[i] = second.slope.value;
     tile.d_input[i] = second.d_input.value;
     tile.d_target[i] = second.d_target.value;
