@@ -1,0 +1,46 @@
+// What a backend of the convolution provides: three functions on NHWC tensors. A further backend is one more file.
+#pragma once
+
+#include <bevel/core/tensor.h>
+#include <bevel/ops/pair.h>
+
+namespace bevel::detail {
+
+struct ConvShape {
+  std::int64_t batch, height, width, channels;       // of the input
+  std::int64_t out_height, out_width, out_channels;  // of the output
+  std::int64_t kernel_h, kernel_w;
+  Pair stride, padding, dilation;
+  std::int64_t groups;
+
+  std::int64_t group_channels() const { return channels / groups; }
+  std::int64_t group_out() const { return out_channels / groups; }
+  std::int64_t taps() const { return kernel_h * kernel_w; }
+  Shape input() const { return {batch, height, width, channels}; }
+  Shape output() const { return {batch, out_height, out_width, out_channels}; }
+  Shape weight() const { return {out_channels, kernel_h, kernel_w, group_channels()}; }
+};
+
+// All tensors are of the shapes above and of one floating dtype; the last one is written, whatever it held. An
+// undefined bias is none.
+void conv_forward(Cpu, const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                  const Tensor& output);
+void conv_data_gradient(Cpu, const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight,
+                        const Tensor& input_gradient);
+void conv_filter_gradient(Cpu, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,
+                          const Tensor& weight_gradient);
+
+void conv_forward(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                  const Tensor& output);
+void conv_data_gradient(Cuda backend, const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight,
+                        const Tensor& input_gradient);
+void conv_filter_gradient(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,
+                          const Tensor& weight_gradient);
+
+// to[b, c, r] = from[b, r, c], for elements of `size` = 2, 4 or 8 bytes.
+void transpose_copy(Cpu, const void* from, void* to, std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                    std::int64_t size);
+void transpose_copy(Cuda backend, const void* from, void* to, std::int64_t batch, std::int64_t rows,
+                    std::int64_t columns, std::int64_t size);
+
+}  // namespace bevel::detail
