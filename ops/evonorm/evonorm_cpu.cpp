@@ -54,13 +54,12 @@ void store(const Tensor& tensor, const double* values) {
   });
 }
 
-// A value in two parts of the precision in which the pixels are computed.
-void split(const Problem& p, double value, double& high, double& low) {
-  high = compute_dtype(p.dtype) == f64 ? value : static_cast<double>(static_cast<float>(value));
-  low = std::isfinite(high) ? value - high : 0;
+// A value as the type in which the pixels are computed holds it.
+double rounded(const Problem& p, double value) {
+  return compute_dtype(p.dtype) == f64 ? value : static_cast<double>(static_cast<float>(value));
 }
 
-// --- gate: statistics.slice is [2, N, G], means (0 about zero) and 1 / standard deviation ---
+// --- gate: statistics.slice is [2, N, G]: means, and 1 / standard deviation or root mean square ---
 
 void group_statistics(const Problem& p, const double* moments, double* mean, double* rstd) {
   const std::int64_t width = p.channels / p.groups;
@@ -70,11 +69,12 @@ void group_statistics(const Problem& p, const double* moments, double* mean, dou
     const double* squares = moments + p.channels + g * width;
     double centre = 0;
     for (std::int64_t c = 0; c < width; ++c) centre += means[c];
-    centre = p.about_zero() ? 0 : centre / static_cast<double>(width);
+    centre /= static_cast<double>(width);
     double sum = 0;
     for (std::int64_t c = 0; c < width; ++c) sum += squares[c] + pixels * (means[c] - centre) * (means[c] - centre);
     mean[g] = centre;
-    rstd[g] = 1 / std::sqrt(sum / (pixels * static_cast<double>(width)) + p.eps);
+    const double about = p.about_zero() ? centre * centre : 0;
+    rstd[g] = 1 / std::sqrt(sum / (pixels * static_cast<double>(width)) + about + p.eps);
   }
 }
 
@@ -114,14 +114,14 @@ void gate_backward(const Problem& p, const BackwardArguments& b) {
       const double scale = rstd[n * p.groups + g];
       double product = 0;
       for (std::int64_t c = g * width; c < (g + 1) * width; ++c) product += gamma[size(c)] * (sum[c] * scale);
-      double high, low;
-      split(p, mean[n * p.groups + g], high, low);
+      const double centre = mean[n * p.groups + g], pivot = rounded(p, centre);
+      const double slope = -scale * scale * (product / count);
       for (std::int64_t c = g * width; c < (g + 1) * width; ++c) {
         table[size(c)] = v[size(c)];
         table[size(p.channels + c)] = gamma[size(c)] * scale;
-        table[size(2 * p.channels + c)] = high;
-        table[size(3 * p.channels + c)] = low;
-        table[size(4 * p.channels + c)] = scale * scale * (product / count);
+        table[size(2 * p.channels + c)] = pivot;
+        table[size(3 * p.channels + c)] = slope;
+        table[size(4 * p.channels + c)] = slope * (pivot - (p.about_zero() ? 0 : centre));
         sum[c] *= scale;
         sum[2 * p.channels + c] *= gamma[size(c)] * scale;
       }
@@ -137,8 +137,8 @@ void gate_backward(const Problem& p, const BackwardArguments& b) {
   if (b.dv.defined()) store(b.dv, sums.data() + 2 * p.channels);
 }
 
-// --- maximum: statistics.slice is [2, N, C], means (0 about zero) and instance deviations;
-//     statistics.batch is [2, C], means (0 in evaluation) and batch deviations ---
+// --- maximum: statistics.slice is [2, N, C]: means and instance deviations or root mean squares;
+//     statistics.batch is [2, C]: means (0 in evaluation) and batch deviations ---
 
 void batch_statistics(const Problem& p, const double* moments, double* mean, double* deviation,
                       const Tensor& running_var) {
@@ -180,7 +180,8 @@ void maximum_coefficients(const Problem& p, const Table& v, const double* deviat
     const double b = batch_deviation[c];
     const double i = std::isnan(b) ? b : deviation[c];
     table[c] = p.variant == EvoNorm::B0 ? v[size(c)] : p.variant == EvoNorm::B1 ? i : -1;
-    split(p, i, table[p.channels + c], table[2 * p.channels + c]);
+    table[p.channels + c] = rounded(p, i);
+    table[2 * p.channels + c] = std::isfinite(i) ? i - rounded(p, i) : 0;
     table[3 * p.channels + c] = b;
   }
 }
@@ -200,7 +201,7 @@ Statistics maximum_forward(const Problem& p, const ForwardArguments& f) {
       sample_kernels().moments(p, sample(p, f.x, n), means);
       for (std::int64_t c = 0; c < p.channels; ++c) {
         const double variance = means[p.channels + c] / static_cast<double>(p.pixels);
-        mean[n * p.channels + c] = p.about_zero() ? 0 : means[c];
+        mean[n * p.channels + c] = means[c];
         deviation[n * p.channels + c] = std::sqrt(variance + (p.about_zero() ? means[c] * means[c] : 0) + p.eps);
       }
     });
@@ -229,17 +230,21 @@ void maximum_backward_sample(const Problem& p, const BackwardArguments& b, std::
   const double* batch_mean = b.statistics.batch.data<double>();
   const double* batch_deviation = batch_mean + p.channels;
   const double pixels = static_cast<double>(p.pixels), samples = static_cast<double>(p.samples);
-  Table table(size(11 * p.channels));
+  Table table(size(8 * p.channels));
   maximum_coefficients(p, v, deviation, batch_deviation, table.data());
   for (std::int64_t c = 0; c < p.channels; ++c) {
     const auto row = [&](int k) -> double& { return table[size(k * p.channels + c)]; };
     row(4) = gamma[size(c)];
     if (p.affine) continue;
-    split(p, batch_mean[c], row(5), row(6));
-    row(7) = p.training ? -gamma[size(c)] * total[2 * p.channels + c] / (samples * pixels * batch_deviation[c]) : 0;
-    split(p, mean[c], row(8), row(9));
+    const double gamma_c = gamma[size(c)];
+    const double batch_slope =
+        p.training ? -gamma_c * total[2 * p.channels + c] / (samples * pixels * batch_deviation[c]) : 0;
     const double instance = sums[3 * p.channels + c] + (p.variant == EvoNorm::B1 ? sums[4 * p.channels + c] : 0);
-    row(10) = -gamma[size(c)] * instance / (pixels * deviation[c]);
+    const double slope = -gamma_c * instance / (pixels * deviation[c]);
+    const double pivot = rounded(p, mean[c]);
+    row(5) = pivot;
+    row(6) = slope + batch_slope;
+    row(7) = slope * (pivot - (p.about_zero() ? 0 : mean[c])) + batch_slope * (pivot - batch_mean[c]);
   }
   sample_kernels().maximum_backward(p, sample(p, b.x, n), sample(p, b.dy, n), mutable_sample(p, b.dx, n), table.data());
 }

@@ -1,8 +1,9 @@
 // The two formulas of EvoNorm and their derivatives, element by element, for both devices.
 //
 // The members of a formula are its coefficients, in the order in which the kernels' tables hold them. They are
-// explained in problem.h and derived in docs/evonorm.md. A mean comes in two parts, high and low, so that x - mean is
-// exact where a large offset is common to all x; and i, since B2 takes i - x.
+// explained in problem.h and derived in docs/evonorm.md. Where a large offset may be common to all x, differences are
+// taken so that they are exact: x - pivot, with a pivot that lies among the x; and i comes in two parts, high and low,
+// since B2 takes i - x.
 #pragma once
 
 #include <bevel/core/hostdevice.h>
@@ -43,12 +44,12 @@ struct GateReduce {
 template <class A>
 struct GateBackward {
   static constexpr int coefficients = 5;
-  A v, scale, mean_high, mean_low;
-  A slope;  // rstd^2 / M * sum of k h over the group
+  A v, scale;
+  A pivot, slope, offset;  // of the gradient through the statistics, a linear function of x
   BEVEL_HD A operator()(A x, A dy) const {
     const A z = v * x;
     const A q = gate_sigmoid(z);
-    return dy * scale * (q * (A(1) + z * (A(1) - q))) - ((x - mean_high) - mean_low) * slope;
+    return dy * scale * (q * (A(1) + z * (A(1) - q))) + ((x - pivot) * slope + offset);
   }
 };
 
@@ -87,17 +88,15 @@ struct MaximumReduce {
 
 template <class A>
 struct MaximumBackward {
-  static constexpr int coefficients = 11;
+  static constexpr int coefficients = 8;
   A a, i, i_low, b, gamma;
-  A batch_mean_high, batch_mean_low, batch_slope;
-  A mean_high, mean_low, slope;
+  A pivot, slope, offset;
   BEVEL_HD A operator()(A x, A dy) const {
     const Denominator<A> m(b, a * x + i + i_low);
     const A r = A(1) / m.value;
     const A k = dy * r;
     const A direct = m.batch ? A(0) : a * (x * r) * k;
-    return gamma * (k - direct) + batch_slope * ((x - batch_mean_high) - batch_mean_low) +
-           slope * ((x - mean_high) - mean_low);
+    return gamma * (k - direct) + ((x - pivot) * slope + offset);
   }
 };
 

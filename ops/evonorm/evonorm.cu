@@ -1,0 +1,187 @@
+// EvoNorm on CUDA in two passes over the pictures each way: sums and statistics first, values or gradients second.
+#include <bevel/ops/evonorm/detail/device_statistics.cuh>
+
+namespace bevel::evo {
+
+namespace {
+
+constexpr int small_threads = 128;
+
+unsigned blocks_for(std::int64_t threads) {
+  return static_cast<unsigned>((threads + small_threads - 1) / small_threads);
+}
+
+Sizes sizes(const Problem& p, const Tiling& t) {
+  return {p.samples, p.pixels,   p.channels, p.groups,       t.splits,   t.split_pixels,
+          p.eps,     p.momentum, p.variant,  p.about_zero(), p.training, p.affine};
+}
+
+// One call: its problem, cut up, with the types T of the pictures and A of statistics and parameters.
+template <class T, int P>
+struct Launcher {
+  using A = compute_t<T>;
+  const Problem& p;
+  Cuda backend;
+  Tiling t = tiling(p, P);
+  Sizes s = sizes(p, t);
+  cudaStream_t stream = gpu::stream(backend);
+
+  Tensor workspace(const Shape& shape, Dtype dtype = dtype_of<A>) const {
+    return Tensor::empty(shape, {.dtype = dtype, .device = backend.device});
+  }
+  static A* parameter(const Tensor& tensor) { return tensor.defined() ? tensor.data<A>() : nullptr; }
+  static void launched(const char* name) { gpu::check(cudaGetLastError(), name); }
+
+  Tensor moments(const Tensor& x) const {
+    const Tensor result = workspace({2, p.samples, t.splits, p.channels}, f64);
+    moments_kernel<P><<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), result.data<double>());
+    launched("evonorm: moments_kernel");
+    return result;
+  }
+
+  template <class Formula>
+  void map(const Tensor& x, const Tensor& y, const Tensor& table) const {
+    forward_kernel<Formula, P><<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), y.data<T>(), table.data<A>());
+    launched("evonorm: forward_kernel");
+  }
+  template <class Formula>
+  void map(const Tensor& x, const Tensor& dy, const Tensor& dx, const Tensor& table) const {
+    backward_kernel<Formula, P>
+        <<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), dy.data<T>(), dx.data<T>(), table.data<A>());
+    launched("evonorm: backward_kernel");
+  }
+  // Sums over runs, [Formula::sums, N, runs, C].
+  template <class Formula>
+  Tensor reduce(const Tensor& x, const Tensor& dy, const A* table, bool shared) const {
+    const Tensor result = workspace({Formula::sums, p.samples, t.splits, p.channels});
+    reduce_kernel<Formula, P>
+        <<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), dy.data<T>(), table, shared, result.data<A>());
+    launched("evonorm: reduce_kernel");
+    return result;
+  }
+  Tensor sum_samples(const Tensor& sums, int rows) const {
+    const Tensor total = workspace({rows, p.channels});
+    const dim3 grid(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes), static_cast<unsigned>(rows));
+    sum_samples_kernel<<<grid, dim3(column_lanes, column_rows), 0, stream>>>(s, sums.data<A>(), total.data<A>());
+    launched("evonorm: sum_samples_kernel");
+    return total;
+  }
+  void parameter_gradients(const BackwardArguments& b, const Tensor& total, int v_row, const A* v_factor) const {
+    const A* rows = total.data<A>();
+    parameter_gradients_kernel<<<blocks_for(p.channels), small_threads, 0, stream>>>(
+        p.channels, rows, rows + p.channels, rows + v_row * p.channels, v_factor, b.dgamma.data<A>(), b.dbeta.data<A>(),
+        parameter(b.dv));
+    launched("evonorm: parameter_gradients_kernel");
+  }
+
+  Statistics gate_forward(const ForwardArguments& f) const {
+    const Tensor slice = workspace({3, p.samples, p.groups});
+    const Tensor table = workspace({3, p.samples, p.channels});
+    const Tensor moment = moments(f.x);
+    gate_statistics_kernel<<<blocks_for(p.samples * p.groups * 32), small_threads, 0, stream>>>(
+        s, moment.data<double>(), f.gamma.data<A>(), f.beta.data<A>(), parameter(f.v), slice.data<A>(),
+        table.data<A>());
+    launched("evonorm: gate_statistics_kernel");
+    map<GateForward<A>>(f.x, f.y, table);
+    return {slice, {}};
+  }
+
+  void gate_backward(const BackwardArguments& b) const {
+    const Tensor table = workspace({5, p.samples, p.channels}), sums = workspace({3, p.samples, p.channels});
+    const Tensor partial = reduce<GateReduce<A>>(b.x, b.dy, parameter(b.v), true);
+    gate_slopes_kernel<<<blocks_for(p.samples * p.groups * 32), small_threads, 0, stream>>>(
+        s, partial.data<A>(), b.statistics.slice.data<A>(), b.gamma.data<A>(), parameter(b.v), sums.data<A>(),
+        table.data<A>());
+    launched("evonorm: gate_slopes_kernel");
+    if (b.dx.defined()) map<GateBackward<A>>(b.x, b.dy, b.dx, table);
+    parameter_gradients(b, sum_samples(sums, 3), 2, nullptr);
+  }
+
+  Tensor maximum_table(const Statistics& statistics, const Tensor& gamma, const Tensor& beta, const Tensor& v,
+                       int rows) const {
+    const Tensor table = workspace({rows, p.samples, p.channels});
+    maximum_table_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
+        s, parameter(statistics.slice), parameter(statistics.batch), gamma.data<A>(), parameter(beta), parameter(v),
+        table.data<A>());
+    launched("evonorm: maximum_table_kernel");
+    return table;
+  }
+
+  Statistics maximum_forward(const ForwardArguments& f) const {
+    Statistics statistics{workspace({p.affine ? 0 : 4, p.samples, p.channels}), workspace({3, p.channels})};
+    if (!p.affine) {
+      const Tensor moment = moments(f.x);
+      instance_statistics_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(s, moment.data<double>(),
+                                                                                     statistics.slice.data<A>());
+      launched("evonorm: instance_statistics_kernel");
+      if (p.training)
+        batch_statistics_kernel<<<static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
+                                  dim3(column_lanes, column_rows), 0, stream>>>(
+            s, moment.data<double>(), statistics.batch.data<A>(), parameter(f.running_var));
+      else
+        running_statistics_kernel<<<blocks_for(p.channels), small_threads, 0, stream>>>(s, statistics.batch.data<A>(),
+                                                                                        f.running_var.data<A>());
+      launched("evonorm: batch_statistics_kernel");
+    }
+    map<MaximumForward<A>>(f.x, f.y, maximum_table(statistics, f.gamma, f.beta, f.v, 6));
+    return statistics;
+  }
+
+  void maximum_backward(const BackwardArguments& b) const {
+    const Tensor table = maximum_table(b.statistics, b.gamma, {}, b.v, 8);
+    const Tensor partial = reduce<MaximumReduce<A>>(b.x, b.dy, table.data<A>(), false);
+    const Tensor sums = workspace({5, p.samples, p.channels});
+    sum_runs_kernel<<<blocks_for(5 * s.maps()), small_threads, 0, stream>>>(s, 5, partial.data<A>(), sums.data<A>());
+    launched("evonorm: sum_runs_kernel");
+    const Tensor total = sum_samples(sums, 5);
+    if (b.dx.defined()) {
+      maximum_slopes_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
+          s, parameter(b.statistics.slice), parameter(b.statistics.batch), sums.data<A>(), total.data<A>(),
+          table.data<A>());
+      launched("evonorm: maximum_slopes_kernel");
+      map<MaximumBackward<A>>(b.x, b.dy, b.dx, table);
+    }
+    parameter_gradients(b, total, 4, b.gamma.data<A>());
+  }
+};
+
+bool aligned(const Tensor& tensor, std::int64_t bytes) {
+  return !tensor.defined() || reinterpret_cast<std::uintptr_t>(tensor.raw()) % static_cast<std::uintptr_t>(bytes) == 0;
+}
+
+// Calls f(launcher) with the type of the pictures and the lanes of a pack: as many as fill 16 bytes (8 for the half
+// types, whose coefficients would not fit into registers otherwise) where sizes and addresses allow, else 1.
+template <class F>
+void with_launcher(const Problem& p, Cuda backend, std::initializer_list<Tensor> pictures, const F& f) {
+  const gpu::DeviceGuard guard(backend.device);
+  visit_floating(p.dtype, "evonorm", [&]<class T>() {
+    constexpr int P = sizeof(T) == 8 ? 2 : 4;
+    bool packs = (p.layout == Layout::nhwc ? p.channels : p.pixels) % P == 0;
+    for (const Tensor& tensor : pictures) packs = packs && aligned(tensor, P * sizeof(T));
+    if (packs)
+      f(Launcher<T, P>{p, backend});
+    else
+      f(Launcher<T, 1>{p, backend});
+  });
+}
+
+}  // namespace
+
+Statistics forward(Cuda backend, const Problem& problem, const ForwardArguments& arguments) {
+  Statistics result;
+  with_launcher(problem, backend, {arguments.x, arguments.y}, [&](const auto& launcher) {
+    result = problem.gate() ? launcher.gate_forward(arguments) : launcher.maximum_forward(arguments);
+  });
+  return result;
+}
+
+void backward(Cuda backend, const Problem& problem, const BackwardArguments& arguments) {
+  with_launcher(problem, backend, {arguments.x, arguments.dy, arguments.dx}, [&](const auto& launcher) {
+    if (problem.gate())
+      launcher.gate_backward(arguments);
+    else
+      launcher.maximum_backward(arguments);
+  });
+}
+
+}  // namespace bevel::evo
