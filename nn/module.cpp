@@ -7,7 +7,7 @@ namespace bevel::nn {
 
 void Visitor::tensor(std::string_view name, Tensor& tensor, Kind kind) {
   if (!tensor.defined() || !on_tensor_) return;
-  if (!seen_.insert(tensor.shared_impl().get()).second) return;
+  if (!every_ && !seen_.insert(tensor.shared_impl().get()).second) return;
   on_tensor_(prefix_ + std::string(name), tensor, kind);
 }
 

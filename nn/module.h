@@ -38,9 +38,9 @@ class Visitor {
   using OnTensor = std::function<void(const std::string& name, Tensor& tensor, Kind kind)>;
   using OnModule = std::function<void(const std::string& name, Module& module)>;
 
-  // Either function may be empty.
-  explicit Visitor(OnTensor on_tensor, OnModule on_module = {})
-      : on_tensor_(std::move(on_tensor)), on_module_(std::move(on_module)) {}
+  // Either function may be empty. `every`: a tied tensor is shown under each of its names.
+  explicit Visitor(OnTensor on_tensor, OnModule on_module = {}, bool every = false)
+      : on_tensor_(std::move(on_tensor)), on_module_(std::move(on_module)), every_(every) {}
 
   // A parameter: a leaf that training changes.
   void operator()(std::string_view name, Tensor& parameter) { tensor(name, parameter, Kind::parameter); }
@@ -59,6 +59,7 @@ class Visitor {
 
   OnTensor on_tensor_;
   OnModule on_module_;
+  bool every_;
   std::string prefix_;
   std::unordered_set<const void*> seen_;
 };
