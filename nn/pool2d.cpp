@@ -1,11 +1,17 @@
 #include <bevel/nn/pool2d.h>
-#include <bevel/ops/reduction/sum.h>
 
 namespace bevel::nn {
 
+Tensor MaxPool2d::forward(const Tensor& input) {
+  return max_pool2d(input, kernel_, options_);
+}
+
+Tensor AvgPool2d::forward(const Tensor& input) {
+  return avg_pool2d(input, kernel_, options_);
+}
+
 Tensor GlobalAvgPool::forward(const Tensor& input) {
-  require_rank(input, 4, "GlobalAvgPool", "input");
-  return layout_ == Layout::nhwc ? mean(input, {1, 2}) : mean(input, {2, 3});
+  return global_avg_pool(input, layout_);
 }
 
 }  // namespace bevel::nn

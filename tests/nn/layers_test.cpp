@@ -77,6 +77,9 @@ TEST_P(LayerTest, EvoNorm2d) {
 TEST_P(LayerTest, ShapesAndPools) {
   check(nn::Flatten{}, {2, 3, 2}, device());
   check(nn::GlobalAvgPool{}, {2, 3, 2, 2}, device());
+  check(nn::MaxPool2d{2}, {1, 4, 4, 2}, device());
+  check(nn::MaxPool2d{3, {.stride = 2, .padding = 1}}, {1, 5, 4, 2}, device());
+  check(nn::AvgPool2d{{2, 1}, {.stride = 1, .layout = Layout::nchw}}, {1, 2, 3, 3}, device());
   check(nn::GlobalAvgPool{Layout::nchw}, {2, 3, 2, 2}, device());
 }
 
@@ -115,7 +118,7 @@ TEST(LayerStartTest, WrongUse) {
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{12}; }, {"EvoNorm2d", "groups must divide the 12", "8"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{8, {.momentum = 2}}; }, {"EvoNorm2d", "momentum"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{8, {.eps = -1}}; }, {"EvoNorm2d", "eps"}));
-  EXPECT_TRUE(throws_error([] { nn::GlobalAvgPool{}(Tensor::zeros({2, 3})); }, {"GlobalAvgPool", "4 axes"}));
+  EXPECT_TRUE(throws_error([] { nn::GlobalAvgPool{}(Tensor::zeros({2, 3})); }, {"global_avg_pool", "4 axes"}));
   EXPECT_TRUE(throws_error([] { nn::Flatten{}(Tensor::zeros({})); }, {"Flatten"}));
   nn::Linear layer{3, 4};
   EXPECT_TRUE(throws_error([&] { gradcheck(layer, {random_leaf({1, 3})}); }, {"gradcheck", "'weight' must be f64"}));
