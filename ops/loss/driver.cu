@@ -41,7 +41,7 @@ template <class T>
 __global__ void __launch_bounds__(loss_threads)
     scale_kernel(const T* from, const compute_t<T>* factor, T* to, std::int64_t packs, std::int64_t count) {
   using C = compute_t<T>;
-  constexpr int width = LossPack<T>::width;
+  constexpr int width = loss_width<T>;
   const Number<C> f = *factor;
   const auto scaled = [f](T value) { return round_to<T>((Number<C>(static_cast<C>(value)) * f).value); };
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * loss_threads;
@@ -61,7 +61,7 @@ void scale_gradient(Cuda backend, const Tensor& from, const Tensor& factor, cons
   visit_floating(from.dtype(), "loss", [&]<class T>() {
     const bool packable =
         (reinterpret_cast<std::uintptr_t>(from.raw()) | reinterpret_cast<std::uintptr_t>(to.raw())) % 16 == 0;
-    const std::int64_t packs = packable ? from.numel() / LossPack<T>::width : 0;
+    const std::int64_t packs = packable ? from.numel() / loss_width<T> : 0;
     scale_kernel<T><<<loss_blocks(backend, packs ? packs : from.numel()), loss_threads, 0, gpu::stream(backend)>>>(
         from.data<T>(), factor.data<compute_t<T>>(), to.data<T>(), packs, from.numel());
   });

@@ -27,22 +27,31 @@ struct LossWorkspace {
 };
 LossWorkspace loss_workspace(Cuda backend);
 
-template <class T>
-struct alignas(16) LossPack {
-  static constexpr int width = 16 / sizeof(T);
+// Neighbouring elements that move as one access: 16 bytes, or a single element where that is impossible.
+template <class T, int width = 16 / static_cast<int>(sizeof(T))>
+struct alignas(width * sizeof(T)) LossPack {
   T at[width];
 };
-
 template <class T>
-__device__ __forceinline__ LossPack<T> load_pack(const void* data, std::int64_t pack) {
-  LossPack<T> result;
-  *reinterpret_cast<uint4*>(&result) = __ldg(static_cast<const uint4*>(data) + pack);
+inline constexpr int loss_width = 16 / static_cast<int>(sizeof(T));
+
+// Pack number `index` of an array.
+template <class T, int width = loss_width<T>>
+__device__ __forceinline__ LossPack<T, width> load_pack(const void* data, std::int64_t index) {
+  LossPack<T, width> result;
+  if constexpr (width == 1)
+    result.at[0] = static_cast<const T*>(data)[index];
+  else
+    *reinterpret_cast<uint4*>(&result) = __ldg(static_cast<const uint4*>(data) + index);
   return result;
 }
 
-template <class T>
-__device__ __forceinline__ void store_pack(void* data, std::int64_t pack, const LossPack<T>& values) {
-  static_cast<uint4*>(data)[pack] = *reinterpret_cast<const uint4*>(&values);
+template <class T, int width>
+__device__ __forceinline__ void store_pack(void* data, std::int64_t index, const LossPack<T, width>& values) {
+  if constexpr (width == 1)
+    static_cast<T*>(data)[index] = values.at[0];
+  else
+    static_cast<uint4*>(data)[index] = *reinterpret_cast<const uint4*>(&values);
 }
 
 template <class T, class C>
@@ -79,38 +88,10 @@ struct LossUniform {
   }
 };
 
-// Value and derivatives of one element, as the formula gives them.
+// weight · value; weight 0 selects out.
 template <class C>
-struct LossElement {
-  Number<C> value{C(0)};
-  Number<C> d_input{C(0)};
-  Number<C> d_target{C(0)};
-
-  // Weight 0 selects out.
-  __device__ __forceinline__ void weigh(Number<C> weight) {
-    const bool out = weight.value == 0;
-    value = select(out, Number<C>(0), weight * value);
-    d_input = select(out, Number<C>(0), weight * d_input);
-    d_target = select(out, Number<C>(0), weight * d_target);
-  }
-};
-
-template <bool Value, bool Gradient, class C, class F>
-__device__ __forceinline__ LossElement<C> loss_element(const F& f, Number<C> input, Number<C> target,
-                                                       const LossPass& pass) {
-  LossElement<C> element;
-  if constexpr (Gradient) {
-    const Dual<Number<C>> loss = loss_with_d_input(f, input, target);
-    element.value = loss.value;
-    element.d_input = loss.derivative;
-    if constexpr (ErrorFormula<F>)
-      element.d_target = -loss.derivative;
-    else if (pass.d_target)
-      element.d_target = loss_d_target(f, input, target);
-  } else {
-    element.value = loss_value(f, input, target);
-  }
-  return element;
+__device__ __forceinline__ Number<C> weighed(Number<C> value, Number<C> weight) {
+  return select(weight.value == 0, Number<C>(0), weight * value);
 }
 
 // Adds up `sum` over the grid and lets the last block write factor times the total to `result`.
@@ -150,86 +131,105 @@ __device__ __forceinline__ void reduce_loss(double sum, const LossWorkspace& wor
   if (threadIdx.x == 0) write(total);
 }
 
-// One element of a pack, or a whole pack: weights, value, gradients. `first` is the index of its first element.
+// The elements of one pack: formula, weights, value, gradients. What is the same for all elements of a pass is asked by
+// branches that all threads take alike; the usual case (no weight, gradient of the input alone) passes them by.
 template <class F, class T, bool Value, bool Gradient>
 struct LossBody {
   using C = compute_t<T>;
-  static constexpr int width = LossPack<T>::width;
 
   const F& formula;
   const LossPass& pass;
   const LossUniform<C>& uniform;
   double sum = 0;
 
-  __device__ __forceinline__ Number<C> weight_of(std::int64_t i) const {
-    const auto* weights = static_cast<const T*>(pass.weight);
-    if (pass.weight_row == 1) return static_cast<C>(weights[i]);
-    // A division of 32 bits is many times faster than one of 64.
-    const std::int64_t row = pass.count <= 0xffffffffLL
-                                 ? static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(pass.weight_row)
-                                 : i / pass.weight_row;
-    return static_cast<C>(weights[row]);
-  }
-
-  __device__ __forceinline__ T gradient(Number<C> derivative, Number<C> upstream) const {
-    return round_to<T>(((derivative * uniform.seed) * upstream).value);
-  }
-
-  __device__ __forceinline__ LossElement<C> element(T input, T target, std::int64_t i) const {
-    LossElement<C> result = loss_element<Value, Gradient>(formula, Number<C>(static_cast<C>(input)),
-                                                          Number<C>(static_cast<C>(target)), pass);
-    if (pass.weight) result.weigh(weight_of(i));
-    if (uniform.is_zero) result = {};
-    return result;
-  }
-
-  __device__ __forceinline__ Number<C> upstream_of(std::int64_t i) const {
-    return pass.upstream_each ? Number<C>(static_cast<C>(static_cast<const T*>(pass.upstream)[i])) : uniform.upstream;
-  }
-
-  __device__ __forceinline__ void one(std::int64_t i) {
-    const LossElement<C> loss = element(static_cast<const T*>(pass.input)[i], static_cast<const T*>(pass.target)[i], i);
-    if constexpr (Value) {
-      if (pass.value_each)
-        static_cast<T*>(pass.value)[i] = round_to<T>((loss.value * uniform.seed).value);
-      else
-        sum += loss.value.value;
-    }
-    if constexpr (Gradient) {
-      const Number<C> upstream = upstream_of(i);
-      if (pass.d_input) static_cast<T*>(pass.d_input)[i] = gradient(loss.d_input, upstream);
-      if (pass.d_target) static_cast<T*>(pass.d_target)[i] = gradient(loss.d_target, upstream);
-    }
-  }
-
-  __device__ __forceinline__ void whole(std::int64_t pack, const LossPack<T>& input, const LossPack<T>& target) {
-    LossPack<T> upstream;
-    if constexpr (Gradient)
-      if (pass.upstream_each) upstream = load_pack<T>(pass.upstream, pack);
-    LossPack<T> value, d_input, d_target;
-    Number<C> pack_sum = C(0);
+  // Pack number `index`.
+  template <int width>
+  __device__ __forceinline__ void run(std::int64_t index, const LossPack<T, width>& input,
+                                      const LossPack<T, width>& target) {
+    Number<C> value[width];
+    Number<C> d_input[width];
     for (int k = 0; k < width; ++k) {
-      const LossElement<C> loss = element(input.at[k], target.at[k], pack * width + k);
-      if constexpr (Value) {
-        value.at[k] = round_to<T>((loss.value * uniform.seed).value);
-        pack_sum = pack_sum + loss.value;
-      }
+      const Number<C> x = static_cast<C>(input.at[k]);
+      const Number<C> t = static_cast<C>(target.at[k]);
       if constexpr (Gradient) {
-        const Number<C> u = pass.upstream_each ? Number<C>(static_cast<C>(upstream.at[k])) : uniform.upstream;
-        d_input.at[k] = gradient(loss.d_input, u);
-        d_target.at[k] = gradient(loss.d_target, u);
+        const Dual<Number<C>> loss = loss_with_d_input(formula, x, t);
+        value[k] = loss.value;
+        d_input[k] = loss.derivative;
+      } else {
+        value[k] = loss_value(formula, x, t);
       }
     }
     if constexpr (Value) {
-      if (pass.value_each)
-        store_pack(pass.value, pack, value);
-      else
-        sum += pack_sum.value;
+      adjust(index, value);
+      store_value(index, value);
     }
     if constexpr (Gradient) {
-      if (pass.d_input) store_pack(pass.d_input, pack, d_input);
-      if (pass.d_target) store_pack(pass.d_target, pack, d_target);
+      if (pass.d_target) {
+        Number<C> d_target[width];
+        for (int k = 0; k < width; ++k) {
+          if constexpr (ErrorFormula<F>)
+            d_target[k] = -d_input[k];
+          else
+            d_target[k] =
+                loss_d_target(formula, Number<C>(static_cast<C>(input.at[k])), Number<C>(static_cast<C>(target.at[k])));
+        }
+        adjust(index, d_target);
+        store_gradient(index, d_target, pass.d_target);
+      }
+      if (pass.d_input) {
+        adjust(index, d_input);
+        store_gradient(index, d_input, pass.d_input);
+      }
     }
+  }
+
+ private:
+  // Weights, and a normaliser of 0.
+  template <int width>
+  __device__ __forceinline__ void adjust(std::int64_t index, Number<C> (&values)[width]) const {
+    if (pass.weight) {
+      const auto* weights = static_cast<const T*>(pass.weight);
+      const std::int64_t first = index * width;
+      std::int64_t row = first / pass.weight_row;
+      std::int64_t column = first - row * pass.weight_row;
+      for (int k = 0; k < width; ++k) {
+        values[k] = weighed(values[k], Number<C>(static_cast<C>(weights[row])));
+        if (++column == pass.weight_row) {
+          column = 0;
+          ++row;
+        }
+      }
+    }
+    if (uniform.is_zero)
+      for (int k = 0; k < width; ++k) values[k] = Number<C>(0);
+  }
+
+  template <int width>
+  __device__ __forceinline__ void store_value(std::int64_t index, const Number<C> (&value)[width]) {
+    if (pass.value_each) {
+      LossPack<T, width> pack;
+      for (int k = 0; k < width; ++k) pack.at[k] = round_to<T>((value[k] * uniform.seed).value);
+      store_pack(pass.value, index, pack);
+    } else {
+      Number<C> pack_sum = value[0];
+      for (int k = 1; k < width; ++k) pack_sum = pack_sum + value[k];
+      sum += pack_sum.value;
+    }
+  }
+
+  template <int width>
+  __device__ __forceinline__ void store_gradient(std::int64_t index, const Number<C> (&derivative)[width],
+                                                 void* gradient) const {
+    LossPack<T, width> pack;
+    if (pass.upstream_each) {
+      const LossPack<T, width> upstream = load_pack<T, width>(pass.upstream, index);
+      for (int k = 0; k < width; ++k)
+        pack.at[k] = round_to<T>(((derivative[k] * uniform.seed) * Number<C>(static_cast<C>(upstream.at[k]))).value);
+    } else {
+      for (int k = 0; k < width; ++k)
+        pack.at[k] = round_to<T>(((derivative[k] * uniform.seed) * uniform.upstream).value);
+    }
+    store_pack(gradient, index, pack);
   }
 };
 
@@ -248,11 +248,12 @@ __global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor)
     const LossPack<T> target0 = load_pack<T>(pass.target, p);
     const LossPack<T> input1 = load_pack<T>(pass.input, p + stride);
     const LossPack<T> target1 = load_pack<T>(pass.target, p + stride);
-    body.whole(p, input0, target0);
-    body.whole(p + stride, input1, target1);
+    body.run(p, input0, target0);
+    body.run(p + stride, input1, target1);
   }
-  if (p < packs) body.whole(p, load_pack<T>(pass.input, p), load_pack<T>(pass.target, p));
-  for (std::int64_t i = packs * LossPack<T>::width + thread; i < pass.count; i += stride) body.one(i);
+  if (p < packs) body.run(p, load_pack<T>(pass.input, p), load_pack<T>(pass.target, p));
+  for (std::int64_t i = packs * loss_width<T> + thread; i < pass.count; i += stride)
+    body.run(i, load_pack<T, 1>(pass.input, i), load_pack<T, 1>(pass.target, i));
   if constexpr (Value)
     if (!pass.value_each) reduce_loss(body.sum, workspace, uniform, static_cast<C*>(pass.value));
 }
@@ -298,16 +299,19 @@ __global__ void __launch_bounds__(loss_threads)
     const SecondOrder<C> second =
         loss_second<C>(formula, Number<C>(elements.load(pass.input, i)), Number<C>(elements.load(pass.target, i)),
                        direction(pass.direction_input), direction(pass.direction_target));
-    LossElement<C> loss{second.slope, second.d_input, second.d_target};
-    if (pass.weight) loss.weigh(elements.load(pass.weight, i / pass.weight_row));
-    if (uniform.is_zero) loss = {};
     const Number<C> upstream = pass.upstream_each ? Number<C>(elements.load(pass.upstream, i)) : uniform.upstream;
+    const Number<C> weight = pass.weight ? Number<C>(elements.load(pass.weight, i / pass.weight_row)) : Number<C>(1);
+    const auto adjusted = [&](Number<C> v) {
+      if (pass.weight) v = weighed(v, weight);
+      return uniform.is_zero ? Number<C>(0) : v;
+    };
+    const auto gradient = [&](Number<C> v) { return ((adjusted(v) * uniform.seed) * upstream).value; };
     if (pass.value_each)
-      elements.store(pass.value, i, (loss.value * uniform.seed).value);
+      elements.store(pass.value, i, (adjusted(second.slope) * uniform.seed).value);
     else
-      sum += loss.value.value;
-    if (pass.d_input) elements.store(pass.d_input, i, ((loss.d_input * uniform.seed) * upstream).value);
-    if (pass.d_target) elements.store(pass.d_target, i, ((loss.d_target * uniform.seed) * upstream).value);
+      sum += adjusted(second.slope).value;
+    if (pass.d_input) elements.store(pass.d_input, i, gradient(second.d_input));
+    if (pass.d_target) elements.store(pass.d_target, i, gradient(second.d_target));
   }
   if (pass.value && !pass.value_each) reduce_loss(sum, workspace, uniform, static_cast<C*>(pass.value));
 }
@@ -332,7 +336,7 @@ template <Compiler compiler, class T, class F>
 void launch_loss_pass(Cuda backend, const F& formula, const LossPass& pass) {
   const cudaStream_t stream = gpu::stream(backend);
   const LossWorkspace workspace = loss_workspace(backend);
-  constexpr int width = LossPack<T>::width;
+  constexpr int width = loss_width<T>;
   const std::int64_t packs = is_packable(pass) ? pass.count / width : 0;
   const int blocks = loss_blocks(backend, packs ? packs : pass.count);
   const auto f = formula_in<compute_t<T>>(formula);
