@@ -31,6 +31,43 @@ struct Dual {
   }
   BEVEL_HD friend Dual operator-(Dual a) { return {-a.value, -a.derivative}; }
 
+  // With a plain number there is no derivative to multiply by: less work, and no 0 · inf.
+  template <class U>
+    requires std::is_arithmetic_v<U>
+  BEVEL_HD friend Dual operator+(Dual a, U b) {
+    return {a.value + b, a.derivative};
+  }
+  template <class U>
+    requires std::is_arithmetic_v<U>
+  BEVEL_HD friend Dual operator+(U a, Dual b) {
+    return {a + b.value, b.derivative};
+  }
+  template <class U>
+    requires std::is_arithmetic_v<U>
+  BEVEL_HD friend Dual operator-(Dual a, U b) {
+    return {a.value - b, a.derivative};
+  }
+  template <class U>
+    requires std::is_arithmetic_v<U>
+  BEVEL_HD friend Dual operator-(U a, Dual b) {
+    return {a - b.value, -b.derivative};
+  }
+  template <class U>
+    requires std::is_arithmetic_v<U>
+  BEVEL_HD friend Dual operator*(Dual a, U b) {
+    return {a.value * b, a.derivative * b};
+  }
+  template <class U>
+    requires std::is_arithmetic_v<U>
+  BEVEL_HD friend Dual operator*(U a, Dual b) {
+    return {a * b.value, a * b.derivative};
+  }
+  template <class U>
+    requires std::is_arithmetic_v<U>
+  BEVEL_HD friend Dual operator/(Dual a, U b) {
+    return {a.value / b, a.derivative / b};
+  }
+
   BEVEL_HD friend bool operator<(Dual a, Dual b) { return a.value < b.value; }
   BEVEL_HD friend bool operator>(Dual a, Dual b) { return a.value > b.value; }
   BEVEL_HD friend bool operator<=(Dual a, Dual b) { return a.value <= b.value; }

@@ -3,7 +3,7 @@
 // With d = input - target:   |d| < beta:  d² / (2 beta), gradient d / beta     else:  |d| - beta / 2, gradient sign(d)
 #pragma once
 
-#include <bevel/ops/kernel/number.h>
+#include <bevel/ops/loss/formula.h>
 #include <bevel/ops/loss/options.h>
 
 namespace bevel {
@@ -32,31 +32,24 @@ struct SmoothL1Options {
 // - More than 2³¹ elements are right; sums beyond a few elements are in f64. The same input gives the same bits.
 Tensor smooth_l1(const Tensor& input, const Tensor& target, const SmoothL1Options& options = {});
 
-// The formula, with beta rounded to T.
+namespace formula {
+
+// With beta rounded to T.
 template <class T>
 struct SmoothL1In {
   T beta;
-  T half_beta;
   T up;  // d / beta is computed as (d up) inverse, since 1 / beta overflows for the smallest beta
   T inverse;
 
   template <class X>
   BEVEL_HD X operator()(X d) const {
     const X distance = abs(d);
-    return select(value_of(distance) < beta, X(T(0.5)) * d * quotient(d), distance - X(half_beta));
+    return select(value_of(distance) < beta, T(0.5) * d * (d * up * inverse), distance - T(0.5) * beta);
   }
 
   template <class X>
   BEVEL_HD X derivative(X d) const {
-    const auto v = value_of(d);
-    const X sign = select(v > 0, X(1), select(v < 0, X(-1), X(v)));
-    return select(value_of(abs(d)) < beta, quotient(d), sign);
-  }
-
- private:
-  template <class X>
-  BEVEL_HD X quotient(X d) const {
-    return d * X(up) * X(inverse);
+    return select(value_of(abs(d)) < beta, d * up * inverse, sign(d));
   }
 };
 
@@ -67,8 +60,10 @@ struct SmoothL1 {
   SmoothL1In<T> in() const {
     const T rounded = static_cast<T>(beta);
     const T up = rounded < T(1e-30) ? T(0x1p100) : T(1);
-    return {rounded, rounded / 2, up, rounded == 0 ? T(0) : 1 / (rounded * up)};
+    return {rounded, up, rounded == 0 ? T(0) : 1 / (rounded * up)};
   }
 };
+
+}  // namespace formula
 
 }  // namespace bevel
