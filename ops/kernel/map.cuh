@@ -19,7 +19,7 @@ namespace detail {
 inline constexpr int map_threads = 256;
 inline constexpr int map_blocks_per_multiprocessor = 8;
 
-inline unsigned map_blocks(Device device, std::int64_t work) {
+inline unsigned map_blocks_of_threads(Device device, std::int64_t work) {
   const std::int64_t full = std::int64_t{map_blocks_per_multiprocessor} * gpu::multiprocessors(device);
   return static_cast<unsigned>(std::clamp<std::int64_t>((work + map_threads - 1) / map_threads, 1, full));
 }
@@ -53,11 +53,17 @@ __global__ void __launch_bounds__(map_threads)
   for (std::int64_t i = in_packs + first_index(); i < n; i += index_step()) out[i] = store<Out>(f(load(in[i])...));
 }
 
+// Out of line: inlined for every lane of every input, the divisions are most of what the compiler has to do.
+template <int K>
+__device__ __noinline__ std::int64_t broadcast_offset(const Broadcast<K>& plan, int k, std::int64_t i) {
+  return plan.offset(k, i);
+}
+
 // Elements i .. i + N of the output's index in input k. `packs` has bit k set where input k may be read as packs.
 template <int N, class T, int K>
 __device__ __forceinline__ Pack<T, N> load_broadcast(const Broadcast<K>& plan, int k, unsigned packs, const T* in,
                                                      std::int64_t i) {
-  if (packs >> k & 1) return load_pack<N>(in + plan.offset(k, i));
+  if (packs >> k & 1) return load_pack<N>(in + broadcast_offset(plan, k, i));
   Pack<T, N> pack;
   if (plan.access[k] == Access::scalar) {
     const T element = in[0];
@@ -65,7 +71,7 @@ __device__ __forceinline__ Pack<T, N> load_broadcast(const Broadcast<K>& plan, i
     for (int lane = 0; lane < N; ++lane) pack.lane[lane] = element;
   } else {
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane) pack.lane[lane] = in[plan.offset(k, i + lane)];
+    for (int lane = 0; lane < N; ++lane) pack.lane[lane] = in[broadcast_offset(plan, k, i + lane)];
   }
   return pack;
 }
@@ -77,7 +83,7 @@ __device__ __forceinline__ void map_broadcast_elements(std::integer_sequence<int
   for (std::int64_t i = first_index() * N; i < in_packs; i += index_step() * N)
     store_pack<N>(out + i, f, load_broadcast<N>(plan, k, packs, in, i)...);
   for (std::int64_t i = in_packs + first_index(); i < plan.numel; i += index_step())
-    out[i] = store<Out>(f(load(in[plan.offset(k, i)])...));
+    out[i] = store<Out>(f(load(in[broadcast_offset(plan, k, i)])...));
 }
 
 template <int N, class F, class Out, class... In>
@@ -87,9 +93,33 @@ __global__ void __launch_bounds__(map_threads)
   map_broadcast_elements<N>(std::make_integer_sequence<int, sizeof...(In)>(), f, plan, packs, in_packs, out, in...);
 }
 
-template <class F, class Out>
-__global__ void __launch_bounds__(map_threads) generate_kernel(F f, std::int64_t n, Out* out) {
-  for (std::int64_t i = first_index(); i < n; i += index_step()) out[i] = static_cast<Out>(f(i));
+template <int N, class T>
+__device__ __forceinline__ Pack<compute_t<T>, N> load_block(const T* data, bool aligned, std::int64_t count) {
+  if (!aligned) return load_lanes<N>(data, count);
+  const Pack<T, N> stored = load_pack<N>(data);
+  Pack<compute_t<T>, N> pack;
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) pack.lane[lane] = load(stored.lane[lane]);
+  return pack;
+}
+
+template <int N, class F, class Out, class... In>
+__global__ void __launch_bounds__(map_threads)
+    map_blocks_kernel(F f, std::int64_t n, bool aligned, Out* out, const In*... in) {
+  for (std::int64_t i = first_index() * N; i < n; i += index_step() * N) {
+    const bool whole = aligned && n - i >= N;
+    const auto result = f(i / N, load_block<N>(in + i, whole, n - i)...);
+    Pack<Out, N> stored;
+#pragma unroll
+    for (int lane = 0; lane < N; ++lane) stored.lane[lane] = static_cast<Out>(result.lane[lane]);
+    if (whole) {
+      *reinterpret_cast<Pack<Out, N>*>(out + i) = stored;
+    } else {
+#pragma unroll
+      for (int lane = 0; lane < N; ++lane)
+        if (i + lane < n) out[i + lane] = stored.lane[lane];
+    }
+  }
 }
 
 // Whether input k may be read as packs of N elements, at every multiple of N.
@@ -114,8 +144,9 @@ void map(Cuda backend, const F& f, std::int64_t n, Out* out, const In*... in) {
   const std::int64_t in_packs = aligned ? n / lanes * lanes : 0;
   const std::int64_t work = aligned ? std::max<std::int64_t>(n / lanes, lanes) : n;
   const gpu::DeviceGuard guard(backend.device);
-  detail::map_kernel<lanes><<<detail::map_blocks(backend.device, work), detail::map_threads, 0, gpu::stream(backend)>>>(
-      f, n, in_packs, out, in...);
+  detail::map_kernel<lanes>
+      <<<detail::map_blocks_of_threads(backend.device, work), detail::map_threads, 0, gpu::stream(backend)>>>(
+          f, n, in_packs, out, in...);
   gpu::check(cudaGetLastError(), "map");
 }
 
@@ -130,18 +161,19 @@ void map_broadcast(Cuda backend, const F& f, const Broadcast<sizeof...(In)>& pla
   const std::int64_t work = aligned ? std::max<std::int64_t>(plan.numel / lanes, lanes) : plan.numel;
   const gpu::DeviceGuard guard(backend.device);
   detail::map_broadcast_kernel<lanes>
-      <<<detail::map_blocks(backend.device, work), detail::map_threads, 0, gpu::stream(backend)>>>(
+      <<<detail::map_blocks_of_threads(backend.device, work), detail::map_threads, 0, gpu::stream(backend)>>>(
           f, plan, packs, in_packs, out, in...);
   gpu::check(cudaGetLastError(), "map_broadcast");
 }
 
-template <class F, class Out>
-void generate(Cuda backend, const F& f, std::int64_t n, Out* out) {
+template <int N, class F, class Out, class... In>
+void map_blocks(Cuda backend, const F& f, std::int64_t n, Out* out, const In*... in) {
   if (n == 0) return;
+  const bool aligned = (aligned_for_packs<N>(out) && ... && aligned_for_packs<N>(in));
   const gpu::DeviceGuard guard(backend.device);
-  detail::generate_kernel<<<detail::map_blocks(backend.device, n), detail::map_threads, 0, gpu::stream(backend)>>>(f, n,
-                                                                                                                   out);
-  gpu::check(cudaGetLastError(), "generate");
+  const unsigned blocks = detail::map_blocks_of_threads(backend.device, (n + N - 1) / N);
+  detail::map_blocks_kernel<N><<<blocks, detail::map_threads, 0, gpu::stream(backend)>>>(f, n, aligned, out, in...);
+  gpu::check(cudaGetLastError(), "map_blocks");
 }
 
 }  // namespace bevel::kernel

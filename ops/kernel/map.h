@@ -24,7 +24,7 @@ namespace bevel::kernel {
 
 namespace detail {
 
-inline constexpr std::int64_t tile_elements = 1 << 14;
+inline constexpr std::int64_t tile_elements = 1 << 14;  // a multiple of every N of map_blocks
 inline constexpr std::int64_t block_elements = 512;
 
 // Arguments by value: their addresses are not known to anybody, so the loop keeps them in registers.
@@ -133,12 +133,20 @@ void map(Cpu, const F& f, std::int64_t n, Out* out, const In*... in) {
   map_broadcast(Cpu{}, f, dense_plan<sizeof...(In)>(n), out, in...);
 }
 
-// Sets out[i] = f(i) for 0 <= i < n.
-template <class F, class Out>
-void generate(Cpu, const F& f, std::int64_t n, Out* out) {
+// Elements that know their place: block b is elements b N .. b N + N, the last one perhaps shorter, and
+// f(b, in-pack...) returns Pack<compute_t<Out>, N>. Lanes beyond n are read as some element of the input.
+template <int N, class F, class Out, class... In>
+void map_blocks(Cpu, const F& f, std::int64_t n, Out* out, const In*... in) {
   parallel_ranges(n, detail::tile_elements, [&](std::int64_t begin, std::int64_t end) {
     for_best_isa([&]() __attribute__((always_inline)) {
-      for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<Out>(f(i));
+      const std::int64_t full = begin + (end - begin) / N * N;
+      for (std::int64_t i = begin; i < full; i += N) {
+        const auto result = f(i / N, load_lanes<N>(in + i)...);
+        for (int lane = 0; lane < N; ++lane) out[i + lane] = static_cast<Out>(result.lane[lane]);
+      }
+      if (full == end) return;
+      const auto result = f(full / N, load_lanes<N>(in + full, end - full)...);
+      for (std::int64_t i = full; i < end; ++i) out[i] = static_cast<Out>(result.lane[i - full]);
     });
   });
 }

@@ -1,11 +1,12 @@
 // Scalar functions under Number: the same names for float and double, host and device.
 //
 // On the host the float functions are our own polynomials where the C library's would keep a loop from being
-// vectorised; each says its error. On the device arithmetic is spelt with the _rn intrinsics, which nvcc never
-// contracts.
+// vectorised (math_float.h); each says its error. On the device arithmetic is spelt with the _rn intrinsics, which nvcc
+// never contracts.
 #pragma once
 
 #include <bevel/core/hostdevice.h>
+#include <bevel/ops/kernel/math_float.h>
 
 #include <cmath>
 
@@ -68,25 +69,41 @@ BEVEL_HD double sqrt(double x) {
   return ::sqrt(x);
 }
 BEVEL_HD float exp(float x) {
+#if defined(__CUDA_ARCH__)
   return expf(x);
+#else
+  return host::exp(x);
+#endif
 }
 BEVEL_HD double exp(double x) {
   return ::exp(x);
 }
 BEVEL_HD float expm1(float x) {
+#if defined(__CUDA_ARCH__)
   return expm1f(x);
+#else
+  return host::expm1(x);
+#endif
 }
 BEVEL_HD double expm1(double x) {
   return ::expm1(x);
 }
 BEVEL_HD float log(float x) {
+#if defined(__CUDA_ARCH__)
   return logf(x);
+#else
+  return host::log(x);
+#endif
 }
 BEVEL_HD double log(double x) {
   return ::log(x);
 }
 BEVEL_HD float log1p(float x) {
+#if defined(__CUDA_ARCH__)
   return log1pf(x);
+#else
+  return host::log1p(x);
+#endif
 }
 BEVEL_HD double log1p(double x) {
   return ::log1p(x);
@@ -110,13 +127,21 @@ BEVEL_HD double atan(double x) {
   return ::atan(x);
 }
 BEVEL_HD float tanh(float x) {
+#if defined(__CUDA_ARCH__)
   return tanhf(x);
+#else
+  return host::tanh(x);
+#endif
 }
 BEVEL_HD double tanh(double x) {
   return ::tanh(x);
 }
 BEVEL_HD float erf(float x) {
+#if defined(__CUDA_ARCH__)
   return erff(x);
+#else
+  return host::erf(x);
+#endif
 }
 BEVEL_HD double erf(double x) {
   return ::erf(x);

@@ -33,4 +33,23 @@ BEVEL_HD T store(C computed) {
   return static_cast<T>(computed);
 }
 
+// N neighbouring elements as compute values; where only `count` of them are there, the last one fills up.
+template <int N, class T>
+BEVEL_HD Pack<compute_t<T>, N> load_lanes(const T* data, std::int64_t count = N) {
+  Pack<compute_t<T>, N> pack;
+  for (int lane = 0; lane < N; ++lane) pack.lane[lane] = load(data[lane < count ? lane : count - 1]);
+  return pack;
+}
+
+// For map_blocks: every element by itself, f(i) of its index.
+template <int N, class F>
+struct EachIndex {
+  F f;
+  BEVEL_HD auto operator()(std::int64_t block) const {
+    Pack<decltype(f(std::int64_t{})), N> pack;
+    for (int lane = 0; lane < N; ++lane) pack.lane[lane] = f(block * N + lane);
+    return pack;
+  }
+};
+
 }  // namespace bevel::kernel

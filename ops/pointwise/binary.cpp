@@ -8,6 +8,13 @@
 
 namespace bevel {
 
+void pointwise::require_number(const Tensor& x, double number, const char* function) {
+  if (is_floating(x.dtype())) return;
+  const double limit = x.dtype() == i64 ? 0x1p63 : 0x1p31;
+  require(number == std::floor(number) && number >= -limit && number < limit, function, ": a tensor of ", x.dtype(),
+          " needs a whole number in range; got ", number);
+}
+
 namespace {
 
 using pointwise::Binary;
@@ -23,11 +30,7 @@ Tensor run(const char* name, Binary op, const Tensor& a, const Tensor& b) {
 }
 
 Tensor run(const char* name, Scalar op, const Tensor& a, double number) {
-  if (!is_floating(a.dtype())) {
-    const double limit = a.dtype() == i64 ? 0x1p63 : 0x1p31;
-    require(number == std::floor(number) && number >= -limit && number < limit, name, ": a tensor of ", a.dtype(),
-            " needs a whole number in range; got ", number);
-  }
+  pointwise::require_number(a, number, name);
   Tensor out = Tensor::empty(a.shape(), a.options());
   on(a.device(), [&](auto backend) { pointwise::scalar_kernel(backend, op, number, out, a); });
   return out;

@@ -12,6 +12,9 @@ enum class Binary { add, sub, mul, div, maximum, minimum, greater_weight };
 // On a tensor and a number.
 enum class Scalar { add, mul, div };
 
+// Error in the name of `function` unless the elements of x can be computed with `number`.
+void require_number(const Tensor& x, double number, const char* function);
+
 void binary_kernel(Cpu, Binary op, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
                    const Tensor& b);
 void binary_kernel(Cuda, Binary op, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
