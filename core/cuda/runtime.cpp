@@ -121,7 +121,10 @@ cublasHandle_t cublas(Device device) {
     handle.reset(made);
     check(cublasSetStream(made, current), "cublasSetStream");
     check(cublasSetAtomicsMode(made, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
-    check(cublasSetMathMode(made, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
+    // Half precision is summed in f32 throughout, also where a long sum is cut and its parts are added.
+    constexpr auto mode =
+        static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+    check(cublasSetMathMode(made, mode), "cublasSetMathMode");
   }
   return handle.get();
 }
