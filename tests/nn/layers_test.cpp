@@ -1,8 +1,11 @@
 #include <bevel/core/random.h>
+#include <bevel/nn/activation.h>
 #include <bevel/nn/conv2d.h>
+#include <bevel/nn/dropout.h>
 #include <bevel/nn/evonorm2d.h>
 #include <bevel/nn/gradcheck.h>
 #include <bevel/nn/linear.h>
+#include <bevel/nn/norm.h>
 #include <bevel/nn/pool2d.h>
 #include <bevel/nn/sequential.h>
 #include <bevel/nn/shape.h>
@@ -81,6 +84,71 @@ TEST_P(LayerTest, ShapesAndPools) {
   check(nn::MaxPool2d{3, {.stride = 2, .padding = 1}}, {1, 5, 4, 2}, device());
   check(nn::AvgPool2d{{2, 1}, {.stride = 1, .layout = Layout::nchw}}, {1, 2, 3, 3}, device());
   check(nn::GlobalAvgPool{Layout::nchw}, {2, 3, 2, 2}, device());
+}
+
+TEST_P(LayerTest, Activations) {
+  const Shape shape{3, 4};
+  check(nn::ReLU{}, shape, device());
+  check(nn::LeakyReLU{0.2}, shape, device());
+  check(nn::SiLU{}, shape, device());
+  check(nn::GELU{}, shape, device());
+  check(nn::Tanh{}, shape, device());
+  check(nn::Sigmoid{}, shape, device());
+  check(nn::Softplus{}, shape, device());
+  nn::LeakyReLU leaky{0.5};
+  EXPECT_EQ(leaky(Tensor::from({2}, {-2, 3}, {.device = device()})).to_vector(), (std::vector<double>{-1, 3}));
+}
+
+TEST_P(LayerTest, Dropout) {
+  check(nn::Dropout{0.3}, {5, 4}, device());
+  nn::Dropout layer{0.25};
+  const Tensor ones = Tensor::from_values({10000}, std::vector<float>(10000, 1)).to(device());
+  int kept = 0;
+  for (const double value : layer(ones).to_vector()) {
+    EXPECT_TRUE(value == 0 || std::abs(value - 4.0 / 3) < 1e-6);
+    kept += value != 0;
+  }
+  EXPECT_NEAR(kept, 7500, 200);
+  EXPECT_FALSE(bit_equal(layer(ones), layer(ones)));
+  layer.eval();
+  EXPECT_TRUE(bit_equal(layer(ones), ones));
+  EXPECT_TRUE(throws_error([] { nn::Dropout{1.5}; }, {"Dropout", "1.5"}));
+}
+
+// In f64 against the formula, in both layouts.
+TEST_P(LayerTest, BatchNorm2d) {
+  for (const Layout layout : {Layout::nhwc, Layout::nchw}) {
+    const Shape shape = layout == Layout::nhwc ? Shape{3, 2, 2, 2} : Shape{3, 2, 2, 2};
+    check(nn::BatchNorm2d{2, {.layout = layout}}, shape, device());
+    nn::BatchNorm2d evaluated{2, {.layout = layout}};
+    evaluated.eval();
+    check(std::move(evaluated), shape, device());
+  }
+  nn::BatchNorm2d norm{1, {.eps = 0, .momentum = 0.25}};
+  norm.to(device());
+  const Tensor x = Tensor::from({2, 1, 2, 1}, {1, 3, 5, 7}, {.device = device()});
+  const double deviation = std::sqrt(5.0);
+  EXPECT_TRUE(close(norm(x), {-3 / deviation, -1 / deviation, 1 / deviation, 3 / deviation}));
+  EXPECT_TRUE(close(norm.running_mean, {0.25 * 4}));
+  EXPECT_TRUE(close(norm.running_var, {0.75 + 0.25 * 20 / 3}));
+  norm.eval();
+  EXPECT_TRUE(close(norm(x), {0 / std::sqrt(0.75 + 5.0 / 3), 2 / std::sqrt(0.75 + 5.0 / 3),
+                              4 / std::sqrt(0.75 + 5.0 / 3), 6 / std::sqrt(0.75 + 5.0 / 3)}));
+  EXPECT_TRUE(close(norm.running_mean, {1}));
+  norm.train();
+  EXPECT_TRUE(throws_error([&] { norm(Tensor::zeros({1, 1, 1, 1})); }, {"BatchNorm2d", "more than one value"}));
+  EXPECT_TRUE(throws_error([&] { norm(Tensor::zeros({1, 1, 1, 2})); }, {"BatchNorm2d", "1 channels", "[1, 1, 1, 2]"}));
+}
+
+TEST_P(LayerTest, GroupNorm) {
+  check(nn::GroupNorm{2, 4}, {2, 2, 3, 4}, device());
+  check(nn::GroupNorm{2, 4, {.layout = Layout::nchw}}, {2, 4, 3, 1}, device());
+  nn::GroupNorm norm{2, 4, {.eps = 0}};
+  norm.to(device());
+  const Tensor x = Tensor::from({1, 1, 1, 4}, {1, 3, 10, 30}, {.device = device()});
+  EXPECT_TRUE(close(norm(x), {-1, 1, -1, 1}));
+  EXPECT_TRUE(throws_error([] { nn::GroupNorm{3, 4}; }, {"GroupNorm", "divide the 4", "3"}));
+  EXPECT_TRUE(throws_error([&] { norm(Tensor::zeros({4, 4}, {.device = device()})); }, {"GroupNorm", "4 axes"}));
 }
 
 // The network of the documentation.

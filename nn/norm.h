@@ -1,0 +1,71 @@
+// Normalisation layers made of operators. They are here for comparison and for models that need them; EvoNorm2d is the
+// layer with kernels of its own.
+#pragma once
+
+#include <bevel/nn/module.h>
+#include <bevel/ops/layout.h>
+
+#include <cstdint>
+
+namespace bevel::nn {
+
+// Order of the fields as given.
+struct BatchNorm2dOptions {
+  double eps = 1e-5;      // added to the variance
+  double momentum = 0.1;  // weight of the new value in the running statistics
+  Layout layout = Layout::nhwc;
+};
+
+// y = (x - mean) / sqrt(var + eps) * weight + bias, per channel (Ioffe and Szegedy, ICML 2015). In training mode mean
+// and biased variance are those of the batch, and the running statistics take in the mean and the unbiased variance; in
+// evaluation mode the running statistics are used.
+class BatchNorm2d : public Module {
+ public:
+  explicit BatchNorm2d(std::int64_t channels, const BatchNorm2dOptions& options = {});
+
+  // [N, H, W, channels], or [N, channels, H, W], f32 or f64, to the same. Error in training mode for a single value a
+  // channel, whose variance says nothing.
+  Tensor forward(const Tensor& input) override;
+  void visit(Visitor& visitor) override;
+  BatchNorm2d clone() const;
+
+  Tensor weight;        // [channels], starts as 1
+  Tensor bias;          // [channels], starts as 0
+  Tensor running_mean;  // a buffer [channels], starts as 0
+  Tensor running_var;   // a buffer [channels], starts as 1
+
+ private:
+  explicit BatchNorm2d(const BatchNorm2dOptions& options) : options_(options) {}
+
+  BatchNorm2dOptions options_;
+};
+
+// Order of the fields as given.
+struct GroupNormOptions {
+  double eps = 1e-5;  // added to the variance
+  Layout layout = Layout::nhwc;
+};
+
+// The same with mean and biased variance of each picture over runs of channels / groups adjacent channels (Wu and He,
+// ECCV 2018); training and evaluation do not differ.
+class GroupNorm : public Module {
+ public:
+  // Error unless `groups` divides `channels`.
+  GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& options = {});
+
+  // [N, H, W, channels], or [N, channels, H, W], f32 or f64, to the same.
+  Tensor forward(const Tensor& input) override;
+  void visit(Visitor& visitor) override;
+  GroupNorm clone() const;
+
+  Tensor weight;  // [channels], starts as 1
+  Tensor bias;    // [channels], starts as 0
+
+ private:
+  GroupNorm(std::int64_t groups, const GroupNormOptions& options) : groups_(groups), options_(options) {}
+
+  std::int64_t groups_;
+  GroupNormOptions options_;
+};
+
+}  // namespace bevel::nn
