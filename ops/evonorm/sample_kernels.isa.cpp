@@ -67,6 +67,12 @@ struct LaneTable {
   }
 };
 
+// Zeros where there are lanes: for small slices clearing all would take longer than the work.
+template <class A, int K>
+void clear(A (&rows)[K][max_lanes], std::int64_t lanes) {
+  for (auto& row : rows) std::fill_n(row, lanes, A(0));
+}
+
 // Calls row(offset, lanes) for every row of the slice, the tail included.
 template <class F>
 void for_rows(const Slice& s, const F& row) {
@@ -119,9 +125,11 @@ void reduce(const Problem& p, const T* x, const T* dy, const double* coefficient
   for (std::int64_t i = 0; i < slice_count(p); ++i) {
     const Slice s = slice(p, i);
     const LaneTable<Formula, A> table(p, s, coefficients);
-    double total[count][max_lanes] = {};
+    double total[count][max_lanes];
+    clear(total, s.lanes);
     for_chunks(s, [&](std::int64_t offset, std::int64_t rows, std::int64_t lanes) {
-      A sum[count][max_lanes] = {};
+      A sum[count][max_lanes];
+      clear(sum, lanes);
       for (std::int64_t r = 0; r < rows; ++r) {
         const T* from = x + offset + r * s.stride;
         const T* upstream = dy + offset + r * s.stride;
@@ -161,7 +169,9 @@ template <class T>
 void chunk_moments(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t lanes, double* mean,
                    double* squares) {
   using A = compute_t<T>;
-  A centre[max_lanes] = {}, sum[max_lanes] = {}, square[max_lanes] = {};
+  A rows_of[3][max_lanes];
+  clear(rows_of, lanes);
+  auto& [centre, sum, square] = rows_of;
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t l = 0; l < lanes; ++l) centre[l] += static_cast<A>(x[r * stride + l]);
   for (std::int64_t l = 0; l < lanes; ++l) centre[l] /= static_cast<A>(rows);
@@ -184,7 +194,9 @@ template <class T>
 void moments(const Problem& p, const T* x, double* result) {
   for (std::int64_t i = 0; i < slice_count(p); ++i) {
     const Slice s = slice(p, i);
-    double mean[max_lanes] = {}, squares[max_lanes] = {};
+    double merged[2][max_lanes];
+    clear(merged, s.lanes);
+    auto& [mean, squares] = merged;
     for_chunks(s, [&](std::int64_t offset, std::int64_t rows, std::int64_t lanes) {
       double new_mean[max_lanes], new_squares[max_lanes];
       chunk_moments(x + offset, rows, s.stride, lanes, new_mean, new_squares);
