@@ -105,27 +105,30 @@ inline int power_of_two_from(std::int64_t value, int least, int most) {
   return power;
 }
 
+inline constexpr std::int64_t reduce_most_blocks = 1 << 30;
+
+template <class In, class Reducer, class Store>
+void launch_rows(Cuda backend, const In* in, const ReduceStep& step, std::int64_t splits, std::int64_t split_length,
+                 const Reducer& reducer, const Store& store) {
+  const int width = step.reduced <= 1024 ? 32 : reduce_threads;
+  const std::int64_t groups = reduce_threads / width;
+  const std::int64_t blocks = std::min((step.outer * splits + groups - 1) / groups, reduce_most_blocks);
+  reduce_rows<In, Reducer, Store><<<static_cast<unsigned>(blocks), reduce_threads, 0, gpu::stream(backend)>>>(
+      in, step.outer, step.reduced, splits, split_length, width, reducer, store);
+  gpu::check(cudaGetLastError(), "reduce_rows");
+}
+
 template <class In, class Reducer, class Store>
 void launch_reduce(Cuda backend, const In* in, const ReduceStep& step, std::int64_t splits, std::int64_t split_length,
                    const Reducer& reducer, const Store& store) {
-  constexpr std::int64_t most_blocks = 1 << 30;
-  const cudaStream_t stream = gpu::stream(backend);
-  if (step.inner == 1) {
-    const int width = step.reduced <= 1024 ? 32 : reduce_threads;
-    const std::int64_t groups = reduce_threads / width;
-    const std::int64_t blocks = std::min((step.outer * splits + groups - 1) / groups, most_blocks);
-    reduce_rows<In, Reducer, Store><<<static_cast<unsigned>(blocks), reduce_threads, 0, stream>>>(
-        in, step.outer, step.reduced, splits, split_length, width, reducer, store);
-    gpu::check(cudaGetLastError(), "reduce_rows");
-  } else {
-    const int height = power_of_two_from((step.reduced + 3) / 4, 1, 8);
-    const int width = power_of_two_from(step.inner, 1, reduce_threads / height);
-    const std::int64_t units = step.outer * splits * ((step.inner + width - 1) / width);
-    reduce_columns_kernel<In, Reducer, Store>
-        <<<static_cast<unsigned>(std::min(units, most_blocks)), reduce_threads, 0, stream>>>(
-            in, step, splits, split_length, width, reducer, store);
-    gpu::check(cudaGetLastError(), "reduce_columns");
-  }
+  if (step.inner == 1) return launch_rows(backend, in, step, splits, split_length, reducer, store);
+  const int height = power_of_two_from((step.reduced + 3) / 4, 1, 8);
+  const int width = power_of_two_from(step.inner, 1, reduce_threads / height);
+  const std::int64_t units = step.outer * splits * ((step.inner + width - 1) / width);
+  const auto blocks = static_cast<unsigned>(std::min(units, reduce_most_blocks));
+  reduce_columns_kernel<In, Reducer, Store>
+      <<<blocks, reduce_threads, 0, gpu::stream(backend)>>>(in, step, splits, split_length, width, reducer, store);
+  gpu::check(cudaGetLastError(), "reduce_columns");
 }
 
 }  // namespace detail
@@ -150,8 +153,8 @@ void reduce(Cuda backend, const In* in, const ReduceStep& step, const Reducer& r
       Tensor::empty({count * static_cast<std::int64_t>(sizeof(Acc))}, {.dtype = Dtype::u8, .device = backend.device});
   Acc* const data = static_cast<Acc*>(partials.raw());
   detail::launch_reduce(backend, in, step, splits, split_length, reducer, PlainStore<Acc>{data});
-  detail::launch_reduce(backend, static_cast<const Acc*>(data), {step.outputs(), splits, 1}, 1, splits,
-                        CombineReducer<Reducer>{reducer}, store);
+  detail::launch_rows(backend, static_cast<const Acc*>(data), {step.outputs(), splits, 1}, 1, splits,
+                      CombineReducer<Reducer>{reducer}, store);
 }
 
 }  // namespace bevel
