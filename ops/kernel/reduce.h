@@ -34,7 +34,7 @@ struct ReduceStep {
   std::int64_t reduced = 1;
   std::int64_t inner = 1;
 
-  std::int64_t outputs() const { return outer * inner; }
+  BEVEL_HD std::int64_t outputs() const { return outer * inner; }
 };
 
 // The steps that reduce the marked axes of `shape`, at least one. Each works on the result of the one before it.
