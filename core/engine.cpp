@@ -129,20 +129,16 @@ class Engine {
       Node* node;
       std::size_t next_edge;
     };
+    if (!leads_.emplace(&root, node_targets_.contains(&root)).second) return;  // seen from another root
     std::vector<Visit> stack{{&root, 0}};
-    leads_.emplace(&root, node_targets_.contains(&root));
     while (!stack.empty()) {
-      auto& [node, next_edge] = stack.back();
-      bool descended = false;
-      while (next_edge < node->edges.size() && !descended) {
-        Node* child = node->edges[next_edge++].node.get();
-        if (child && leads_.emplace(child, node_targets_.contains(child)).second) {
-          stack.push_back({child, 0});  // invalidates the references above
-          descended = true;
-        }
+      Visit& top = stack.back();
+      if (top.next_edge < top.node->edges.size()) {
+        Node* child = top.node->edges[top.next_edge++].node.get();
+        if (child && leads_.emplace(child, node_targets_.contains(child)).second) stack.push_back({child, 0});
+        continue;
       }
-      if (descended) continue;
-      Node* const done = stack.back().node;
+      Node* const done = top.node;
       stack.pop_back();
       std::vector<bool>& wanted = wanted_[done];
       for (const Edge& edge : done->edges) {

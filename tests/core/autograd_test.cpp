@@ -128,6 +128,22 @@ TEST(Autograd, DoesNotVisitWhatLeadsToNoChosenInput) {
   EXPECT_TRUE(throws_error([&] { grad(times(x, barrier), {y}); }, {"visited"}));
 }
 
+TEST(Autograd, SumsOverSeveralOutputsAlsoWhereOneLeadsToAnother) {
+  const Tensor x = leaf({2});
+  const Tensor square = times(x, x);
+  const Tensor cube = times(square, x);
+  const std::vector<Tensor> outputs{cube, square, cube};
+  EXPECT_EQ(values(grad(outputs, std::vector{x})[0]), std::vector<double>{28});
+}
+
+TEST(Autograd, FollowsManyPathsWhenOnlySomeAreWanted) {
+  const Tensor x = leaf({1});
+  const Tensor y = leaf({1});
+  Tensor z = times(x, y);
+  for (int i = 0; i < 200; ++i) z = times(times(z, i % 3 ? x : y), same_value(i % 2 ? x : y));
+  EXPECT_EQ(values(grad(z, {x})[0]), std::vector<double>{1 + 133 + 100});
+}
+
 TEST(Autograd, SaysWhenAnInputIsUnused) {
   const Tensor x = leaf({2});
   const Tensor unused = leaf({3});
