@@ -1,0 +1,86 @@
+#include "bench/case.h"
+
+#include <bevel/core/philox.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace bevel::bench {
+
+std::string Case::name() const {
+  std::string result = op + "/" + shape + "/" + bevel::name(dtype);
+  for (const std::string* part : {&detail, &pass, &variant})
+    if (!part->empty()) result += "/" + *part;
+  std::replace(result.begin(), result.end(), ' ', '_');
+  return result;
+}
+
+std::int64_t Case::bytes() const {
+  std::int64_t tensors = 0;
+  for (const Traffic& traffic : floor) tensors += traffic.tensors();
+  return tensors * tensor_bytes;
+}
+
+namespace {
+std::int64_t parse_size(const std::string& digits, const std::string& text) {
+  const bool is_number =
+      !digits.empty() && digits.size() < 13 && digits.find_first_not_of("0123456789") == std::string::npos;
+  require(is_number, "shape: expected something like 2^28 or 32x64x56x56; got '", text, "'");
+  return std::stoll(digits);
+}
+}  // namespace
+
+NamedShape parse_shape(const std::string& text) {
+  if (text.rfind("2^", 0) == 0) {
+    const std::int64_t exponent = parse_size(text.substr(2), text);
+    require(exponent <= 40, "shape: 2^40 is the limit; got '", text, "'");
+    return {text, Shape{std::int64_t{1} << exponent}};
+  }
+  std::vector<std::int64_t> sizes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    sizes.push_back(parse_size(text.substr(begin, end - begin), text));
+    begin = end + 1;
+  }
+  return {text, Shape(std::span<const std::int64_t>(sizes))};
+}
+
+namespace {
+constexpr std::int64_t pool_size = std::int64_t{1} << 17;
+
+// The numbers that every random tensor is made of.
+const Tensor& random_pool(Dtype dtype, Range range) {
+  static auto& pools = *new std::map<std::tuple<Dtype, double, double>, Tensor>;
+  Tensor& pool = pools[{dtype, range.low, range.high}];
+  if (pool.defined()) return pool;
+  pool = Tensor::empty({pool_size}, {.dtype = dtype});
+  visit_floating(dtype, "random", [&]<class T>() {
+    T* values = pool.data<T>();
+    for (std::int64_t i = 0; i < pool_size; ++i) {
+      const Philox4 words = philox(2026, static_cast<std::uint64_t>(i), 0);
+      const double value = range.low + (range.high - range.low) * uniform_double(words.word[0], words.word[1]);
+      values[i] = static_cast<T>(static_cast<compute_t<T>>(value));
+    }
+  });
+  return pool;
+}
+}  // namespace
+
+Tensor random(const Shape& shape, Dtype dtype, Device device, std::uint64_t seed, Range range) {
+  const Tensor& pool = random_pool(dtype, range);
+  const Tensor result = Tensor::empty(shape, {.dtype = dtype, .device = device});
+  const std::int64_t count = result.numel();
+  // Each tensor starts elsewhere in the pool; an odd period keeps channels from being alike.
+  const auto begin = static_cast<std::int64_t>((seed * 7919 + 13) % (pool_size / 2));
+  std::int64_t filled = std::min(count, pool_size / 2 - 1);
+  if (count > 0) result.view({filled}).copy_from(pool.view({filled}, begin));
+  while (filled < count) {
+    const std::int64_t next = std::min(filled, count - filled);
+    result.view({next}, filled).copy_from(result.view({next}));
+    filled += next;
+  }
+  return result;
+}
+
+}  // namespace bevel::bench

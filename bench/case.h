@@ -1,0 +1,73 @@
+// What is measured: a case is one operator at one shape, dtype and pass.
+#pragma once
+
+#include <bevel/core/tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace bevel::bench {
+
+// A pass over memory that cannot be avoided: tensors of the case's size read and written once.
+struct Traffic {
+  int reads = 1;
+  int writes = 0;
+
+  int tensors() const { return reads + writes; }
+};
+
+// One of the rotating sets of tensors.
+struct Workset {
+  std::function<void()> drop;  // lets go of what run() made
+  std::function<void()> run;   // drop(), then one call through the public API, whose results stay alive
+};
+
+struct Case {
+  std::string op;     // smooth_l1
+  std::string shape;  // 2^28
+  Dtype dtype = f32;
+  std::string detail;   // mean; S0 nhwc
+  std::string pass;     // forward, loss+gradient, ...
+  std::string variant;  // fused, unfused, or nothing
+  std::int64_t tensor_bytes = 0;
+  std::vector<Traffic> floor;
+  bool quick = false;  // part of a --quick run
+  // Set `index`, its inputs filled with random numbers.
+  std::function<Workset(Device device, std::uint64_t index)> make;
+
+  // op/shape/dtype/detail/pass/variant, spaces as underscores.
+  std::string name() const;
+  std::int64_t bytes() const;
+};
+
+// A shape and how it is written: 2^28, 32x64x56x56.
+struct NamedShape {
+  std::string text;
+  Shape shape;
+};
+// Reads 2^28 or 32x64x56x56.
+NamedShape parse_shape(const std::string& text);
+
+// Which cases to list. Nothing in a list means the defaults of the operator.
+struct Selection {
+  Device device = cpu;
+  std::vector<NamedShape> shapes = {};
+  std::vector<Dtype> dtypes = {};
+};
+
+std::vector<Case> smooth_l1_cases(const Selection& selection);
+std::vector<Case> loss_cases(const Selection& selection);
+std::vector<Case> evonorm_cases(const Selection& selection);
+std::vector<Case> optimizer_cases(const Selection& selection);
+
+// Uniform in [low, high); made from a pool of random numbers, repeated, so that large tensors are filled at the speed
+// of memory.
+struct Range {
+  double low = -2;
+  double high = 2;
+};
+Tensor random(const Shape& shape, Dtype dtype, Device device, std::uint64_t seed, Range range = {});
+
+}  // namespace bevel::bench

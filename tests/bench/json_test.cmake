@@ -1,0 +1,38 @@
+# Runs bevel_bench for a moment and reads the JSON and the picture that it writes.
+#   cmake -DBENCH=<bevel_bench> -DOUT=<folder> -P json_test.cmake
+function(run group shape least)
+  set(json "${OUT}/bench_${group}.json")
+  set(plot "${OUT}/bench_${group}.svg")
+  file(REMOVE "${json}" "${plot}")
+  execute_process(
+    COMMAND "${BENCH}" ${group} --device cpu --quick --shape ${shape} --min-time 0.001 --rotate-mib 1
+            --json "${json}" --plot "${plot}"
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "bevel_bench ${group} ended with ${status}:\n${output}")
+  endif()
+  file(READ "${json}" text)
+  string(JSON ceilings LENGTH "${text}" ceilings)
+  string(JSON count LENGTH "${text}" results)
+  if(ceilings LESS 4 OR count LESS least)
+    message(FATAL_ERROR "${json}: ${ceilings} ceilings (4 expected) and ${count} results (${least} expected at least)")
+  endif()
+  math(EXPR last "${count} - 1")
+  foreach(i RANGE ${last})
+    foreach(field us wall_us plain_us bytes bytes_per_second share_of_copy share_of_plain)
+      string(JSON value GET "${text}" results ${i} ${field})
+      if(NOT value GREATER 0)
+        string(JSON name GET "${text}" results ${i} name)
+        message(FATAL_ERROR "${json}: ${name}: ${field} is ${value}")
+      endif()
+    endforeach()
+  endforeach()
+  file(READ "${plot}" picture)
+  if(NOT picture MATCHES "^<svg .*</svg>\n$")
+    message(FATAL_ERROR "${plot} is not a complete SVG picture")
+  endif()
+endfunction()
+
+run(smooth_l1 1000x7 6)
+run(evonorm 2x8x5x3 12)
+run(optimizer 1000 2)
