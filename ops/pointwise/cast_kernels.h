@@ -26,9 +26,9 @@ template <class Run>
 void dispatch_cast(Dtype from, Dtype to, const Run& run) {
   visit(from, [&]<class From>() {
     visit(to, [&]<class To>() {
-      constexpr bool half = is_half(dtype_of<From>) || is_half(dtype_of<To>);
+      constexpr bool narrow = is_half(dtype_of<From>) || is_half(dtype_of<To>);
       constexpr bool with_float = std::is_same_v<From, float> || std::is_same_v<To, float>;
-      if constexpr (!std::is_same_v<From, To> && (!half || with_float)) run.template operator()<From, To>();
+      if constexpr (!std::is_same_v<From, To> && (!narrow || with_float)) run.template operator()<From, To>();
     });
   });
 }
