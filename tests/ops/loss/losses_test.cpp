@@ -80,7 +80,11 @@ std::vector<LossCase> cases() {
           },
           [](double d) { return std::abs(d) < 0.6 ? d * d / 1.2 : std::abs(d) - 0.3; },
           [](double d) { return std::abs(d) < 0.6 ? d / 0.6 : sign(d); },
-          {{inf, 0, inf, 1}, {-inf, 0, inf, -1}, {1e20, 0, 1e20, 1}, {1e-20, 0, 8.33333e-41, 1.66667e-20}, {0, 0, 0, 0}}),
+          {{inf, 0, inf, 1},
+           {-inf, 0, inf, -1},
+           {1e20, 0, 1e20, 1},
+           {1e-20, 0, 8.33333e-41, 1.66667e-20},
+           {0, 0, 0, 0}}),
       error_case(
           "huber",
           [](const Tensor& a, const Tensor& b, const O& o) { return huber(a, b, with(HuberOptions{.delta = 0.6}, o)); },
