@@ -58,12 +58,18 @@ void gemm(Cuda backend, const Gemm& p) {
                             : static_cast<const void*>(p.accumulate ? &one_f32 : &zero_f32);
   const auto flag = [](const GemmOperand& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   // cuBLAS counts by columns: what it sees is the transpose of every matrix, so c' = b' a'.
-  gpu::check(
-      cublasGemmStridedBatchedEx_64(handle, flag(p.b), flag(p.a), p.n, p.m, p.k, alpha, p.b.data, cuda_type(p.dtype),
-                                    p.b.row_stride, p.b.batch_stride, p.a.data, cuda_type(p.dtype), p.a.row_stride,
-                                    p.a.batch_stride, beta, p.c.data, cuda_type(p.result_dtype), p.c.row_stride,
-                                    p.c.batch_stride, p.batch, compute_type(p.dtype), CUBLAS_GEMM_DEFAULT),
-      "cublasGemmStridedBatchedEx");
+  const cudaDataType_t type = cuda_type(p.dtype);
+  const cudaDataType_t result_type = cuda_type(p.result_dtype);
+  if (p.batch == 1)
+    return gpu::check(cublasGemmEx_64(handle, flag(p.b), flag(p.a), p.n, p.m, p.k, alpha, p.b.data, type,
+                                      p.b.row_stride, p.a.data, type, p.a.row_stride, beta, p.c.data, result_type,
+                                      p.c.row_stride, compute_type(p.dtype), CUBLAS_GEMM_DEFAULT),
+                      "cublasGemmEx");
+  gpu::check(cublasGemmStridedBatchedEx_64(handle, flag(p.b), flag(p.a), p.n, p.m, p.k, alpha, p.b.data, type,
+                                           p.b.row_stride, p.b.batch_stride, p.a.data, type, p.a.row_stride,
+                                           p.a.batch_stride, beta, p.c.data, result_type, p.c.row_stride,
+                                           p.c.batch_stride, p.batch, compute_type(p.dtype), CUBLAS_GEMM_DEFAULT),
+             "cublasGemmStridedBatchedEx");
 }
 
 }  // namespace bevel::detail

@@ -188,11 +188,8 @@ TEST_P(MatmulTest, Errors) {
   EXPECT_TRUE(
       throws_error([&] { matmul(a, a, {.transpose_a = true, .transpose_b = true}); }, {"matmul", "transposed"}));
   EXPECT_TRUE(throws_error([&] { matmul(a, Tensor::scalar(1, {.device = device()})); }, {"matmul", "[]"}));
-  EXPECT_TRUE(throws_error(
-      [&] {
-        matmul(a, Tensor::zeros({3, 2}, {.dtype = f64, .device = device()}));
-      },
-      {"matmul", "f32", "f64"}));
+  EXPECT_TRUE(throws_error([&] { matmul(a, Tensor::zeros({3, 2}, {.dtype = f64, .device = device()})); },
+                           {"matmul", "f32", "f64"}));
   const Tensor integers = Tensor::zeros({2, 2}, {.dtype = i32, .device = device()});
   EXPECT_TRUE(throws_error([&] { matmul(integers, integers); }, {"matmul", "i32"}));
   const Tensor c = Tensor::zeros({2, 3, 3}, {.device = device()});
