@@ -7,7 +7,7 @@ void where_kernel(Cpu backend, const kernel::Broadcast<3>& plan, const Tensor& o
                   const Tensor& a, const Tensor& b) {
   dispatch_size(out.dtype(), [&]<class T>() {
     kernel::map_broadcast(backend, Choose{}, plan, static_cast<T*>(out.raw()),
-                          static_cast<const bool*>(condition.raw()), static_cast<const T*>(a.raw()),
+                          static_cast<const std::uint8_t*>(condition.raw()), static_cast<const T*>(a.raw()),
                           static_cast<const T*>(b.raw()));
   });
 }

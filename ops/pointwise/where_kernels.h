@@ -11,10 +11,12 @@ void where_kernel(Cpu, const kernel::Broadcast<3>& plan, const Tensor& out, cons
 void where_kernel(Cuda, const kernel::Broadcast<3>& plan, const Tensor& out, const Tensor& condition, const Tensor& a,
                   const Tensor& b);
 
+// The condition is read as a byte, 0 or 1, and becomes a mask: g++ does not vectorise a choice by bool.
 struct Choose {
   template <class T>
-  BEVEL_HD T operator()(bool condition, T a, T b) const {
-    return condition ? a : b;
+  BEVEL_HD T operator()(std::uint8_t condition, T a, T b) const {
+    const T mask = static_cast<T>(T(0) - static_cast<T>(condition));
+    return static_cast<T>((a & mask) | (b & static_cast<T>(~mask)));
   }
 };
 
