@@ -61,8 +61,7 @@ class Substitution {
 
 GradcheckReport gradcheck(nn::Module& module, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
   require(inputs.size() == 1, "gradcheck: this form needs one input; got ", inputs.size());
-  return gradcheck(
-      module, [&](const std::vector<Tensor>& in) { return module(in[0]); }, inputs, options);
+  return gradcheck(module, [&](const std::vector<Tensor>& in) { return module(in[0]); }, inputs, options);
 }
 
 GradcheckReport gradcheck(nn::Module& module, const GradcheckFunction& forward, const std::vector<Tensor>& inputs,

@@ -27,9 +27,9 @@ class Sequential : public Module {
   Sequential() = default;
   // Takes the modules by move. A single Sequential is moved, not wrapped; use push_back to nest.
   template <class First, class... Rest>
-  requires(std::derived_from<First, Module> && (std::derived_from<Rest, Module> && ...) &&
-           !(sizeof...(Rest) == 0 && std::same_as<First, Sequential>)) explicit Sequential(First&& first,
-                                                                                           Rest&&... rest) {
+    requires(std::derived_from<First, Module> && (std::derived_from<Rest, Module> && ...) &&
+             !(sizeof...(Rest) == 0 && std::same_as<First, Sequential>))
+  explicit Sequential(First&& first, Rest&&... rest) {
     push_back(std::move(first));
     (push_back(std::move(rest)), ...);
   }

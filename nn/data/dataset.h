@@ -46,11 +46,11 @@ concept Sized = requires(const D& dataset) {
 // Writes samples in place: specs() tells shapes and dtypes of the parts as a std::array<TensorSpec, n>, and
 // fill(index, epoch, slots) writes part k of the sample into slots[k], a CPU tensor of that shape within the batch.
 template <class D>
-concept FillDataset = detail::Sized<D> &&
-    requires(const D& dataset, std::int64_t index, std::int64_t epoch, std::span<Tensor> slots) {
-  requires detail::is_specs<decltype(dataset.specs())>;
-  dataset.fill(index, epoch, slots);
-};
+concept FillDataset =
+    detail::Sized<D> && requires(const D& dataset, std::int64_t index, std::int64_t epoch, std::span<Tensor> slots) {
+      requires detail::is_specs<decltype(dataset.specs())>;
+      dataset.fill(index, epoch, slots);
+    };
 
 // Returns samples: get(index, epoch) or get(index) gives a pair, tuple or array of CPU tensors, which are copied into
 // the batch. All samples have the same shapes and dtypes.
