@@ -10,6 +10,7 @@ namespace bevel::detail {
 
 namespace {
 
+// In numbers, of which a row has four.
 constexpr std::int64_t chunk_size = 32768;
 constexpr std::int64_t tile_size = 1024;
 
@@ -106,9 +107,10 @@ class TileWork {
   using C = compute_t<T>;
 
  public:
-  TileWork(const LossKernels& kernels, const LossPass& pass) : kernels_(kernels), pass_(pass) {}
+  TileWork(const LossKernels& kernels, const LossPass& pass)
+      : kernels_(kernels), pass_(pass), width_(kernels.width()) {}
 
-  // Works on the elements [begin, begin + count), count <= tile_size; returns the sum of their values.
+  // Works on the elements [begin, begin + count), count · width <= tile_size; returns the sum of their values.
   double run(std::int64_t begin, std::int64_t count) {
     begin_ = begin;
     count_ = count;
@@ -131,7 +133,7 @@ class TileWork {
     }
     if (stores_at_once()) {
       tile.seed = static_cast<C>(pass_.factor);
-      tile.d_input = reinterpret_cast<C*>(at<T>(pass_.d_input, begin));
+      tile.d_input = reinterpret_cast<C*>(at<T>(pass_.d_input, begin * width_));
     }
     kernels_.evaluate(tile);
     return finish(is_error);
@@ -148,39 +150,51 @@ class TileWork {
     if (is_error && pass_.d_target && !pass_.is_second)
       for (std::int64_t i = 0; i < count_; ++i) d_target_[i] = -d_input_[i];
     if (pass_.weight) load_weights();
-    if (!stores_at_once()) {
-      if (pass_.upstream) load_upstream();
-      if (pass_.d_input) store_gradient(d_input_, pass_.d_input);
-      if (pass_.d_target) store_gradient(d_target_, pass_.d_target);
-    }
-    if (!pass_.value) return 0;
+    const double sum = pass_.value ? finish_values() : 0;
+    if (stores_at_once()) return sum;
+    if (pass_.upstream) load_upstream();
+    if (pass_.weight) spread(weight_);
+    if (pass_.upstream) spread(upstream_);
+    if (pass_.d_input) store_gradient(d_input_, pass_.d_input);
+    if (pass_.d_target) store_gradient(d_target_, pass_.d_target);
+    return sum;
+  }
+
+  double finish_values() {
     if (pass_.weight) weigh(value_, weight_, count_);
     if (pass_.is_zero) std::fill_n(value_, count_, C(0));
     if (!pass_.value_each) return sum_of(value_, count_);
     multiply(value_, static_cast<C>(pass_.factor), count_);
-    store(value_, pass_.value);
+    convert(value_, at<T>(pass_.value, begin_), count_);
     return 0;
   }
 
   void store_gradient(C* gradient, void* to) {
-    if (pass_.weight) weigh(gradient, weight_, count_);
-    multiply(gradient, static_cast<C>(pass_.factor), count_);
-    if (pass_.upstream) multiply(gradient, upstream_, count_);
-    if (pass_.is_zero) std::fill_n(gradient, count_, C(0));
-    store(gradient, to);
+    const std::int64_t numbers = count_ * width_;
+    if (pass_.weight) weigh(gradient, weight_, numbers);
+    multiply(gradient, static_cast<C>(pass_.factor), numbers);
+    if (pass_.upstream) multiply(gradient, upstream_, numbers);
+    if (pass_.is_zero) std::fill_n(gradient, numbers, C(0));
+    convert(gradient, at<T>(to, begin_ * width_), numbers);
   }
 
+  // From one value a row to one a number.
+  void spread(C* values) const {
+    if (width_ == 1) return;
+    for (std::int64_t i = count_ * width_; i-- > 0;) values[i] = values[i / width_];
+  }
+
+  // `width` numbers an element.
   const C* load(const void* from, C* scratch) {
+    const std::int64_t numbers = count_ * width_;
     if (!from) {
-      std::fill_n(scratch, count_, C(0));
+      std::fill_n(scratch, numbers, C(0));
       return scratch;
     }
-    if constexpr (std::is_same_v<T, C>) return at<T>(from, begin_);
-    convert(at<T>(from, begin_), scratch, count_);
+    if constexpr (std::is_same_v<T, C>) return at<T>(from, begin_ * width_);
+    convert(at<T>(from, begin_ * width_), scratch, numbers);
     return scratch;
   }
-
-  void store(const C* values, void* to) { convert(values, at<T>(to, begin_), count_); }
 
   void load_weights() {
     for (std::int64_t i = 0; i < count_; ++i)
@@ -196,6 +210,7 @@ class TileWork {
 
   const LossKernels& kernels_;
   const LossPass& pass_;
+  const std::int64_t width_;
   std::int64_t begin_ = 0;
   std::int64_t count_ = 0;
   alignas(64) C input_[tile_size];
@@ -211,12 +226,14 @@ class TileWork {
 
 template <class T>
 void run_typed(const LossKernels& kernels, const LossPass& pass) {
-  std::vector<double> sums(static_cast<std::size_t>((pass.count + chunk_size - 1) / chunk_size));
-  parallel_ranges(pass.count, chunk_size, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t chunk = chunk_size / kernels.width();
+  const std::int64_t tile = tile_size / kernels.width();
+  std::vector<double> sums(static_cast<std::size_t>((pass.count + chunk - 1) / chunk));
+  parallel_ranges(pass.count, chunk, [&](std::int64_t begin, std::int64_t end) {
     TileWork<T> work(kernels, pass);
     double sum = 0;
-    for (std::int64_t i = begin; i < end; i += tile_size) sum += work.run(i, std::min(tile_size, end - i));
-    sums[static_cast<std::size_t>(begin / chunk_size)] = sum;
+    for (std::int64_t i = begin; i < end; i += tile) sum += work.run(i, std::min(tile, end - i));
+    sums[static_cast<std::size_t>(begin / chunk)] = sum;
   });
   if (!pass.value || pass.value_each) return;
   double total = 0;

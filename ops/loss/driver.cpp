@@ -44,12 +44,23 @@ void check_number(const char* name, const char* what, const NumberOrTensor& numb
   require(!tensor.requires_grad(), name, ": ", what, " must not require a gradient");
 }
 
+// The shape of the values before they are reduced: that of the input, without the last axis for losses of rows.
+Shape value_shape(const LossKernels& kernels, const Tensor& input) {
+  return kernels.width() == 1 ? input.shape() : input.shape().without(input.rank() - 1);
+}
+
 // Elements that share a weight; checks the weight's shape.
-std::int64_t weight_row(const char* name, const Tensor& input, const Tensor& weight) {
+std::int64_t weight_row(const char* name, const LossKernels& kernels, const Tensor& input, const Tensor& weight) {
   if (!weight.defined()) return 1;
   require_same_device(input, weight, name, "input", "weight");
   require_same_dtype(input, weight, name, "input", "weight");
   require(!weight.requires_grad(), name, ": the weight must not require a gradient; pass weight.detach()");
+  if (kernels.width() > 1) {
+    const Shape shape = value_shape(kernels, input);
+    require(weight.shape() == shape || weight.shape() == input.shape().replaced(input.rank() - 1, 1), name,
+            ": the weight must have shape ", shape, ", one for each row; its shape is ", weight.shape());
+    return 1;
+  }
   if (weight.shape() == input.shape()) return 1;
   const bool by_row = input.rank() >= 1 && weight.shape() == input.shape().replaced(input.rank() - 1, 1);
   require(by_row, name, ": the weight must have the input's shape ", input.shape(),
@@ -63,21 +74,26 @@ Loss checked(const char* name, std::shared_ptr<const LossKernels> kernels, const
   require_same_device(input, target, name, "input", "target");
   require_floating(input, name, "input");
   require_same_dtype(input, target, name, "input", "target");
+  const int width = kernels->width();
+  require(width == 1 || (input.rank() >= 1 && input.size(-1) == width), name, ": the last axis must have ", width,
+          " elements; the shape is ", input.shape());
   check_number(name, "scale", options.scale, input);
   Loss loss{.name = name,
             .kernels = std::move(kernels),
             .reduction = options.reduction,
             .factor = options.scale.is_tensor() ? 1 : options.scale.number(),
             .is_zero = false,
-            .weight_row = weight_row(name, input, options.weight),
+            .weight_row = 1,
             .fused = false};
+  loss.weight_row = weight_row(name, *loss.kernels, input, options.weight);
   if (options.normalizer) {
     require(options.reduction == Reduction::mean, name,
             ": a normalizer replaces the count of a mean; the reduction is ", bevel::name(options.reduction));
     check_number(name, "normalizer", *options.normalizer, input);
   }
   if (options.reduction == Reduction::mean && !(options.normalizer && options.normalizer->is_tensor())) {
-    const double divisor = options.normalizer ? options.normalizer->number() : static_cast<double>(input.numel());
+    const double divisor =
+        options.normalizer ? options.normalizer->number() : static_cast<double>(input.numel() / width);
     loss.is_zero = divisor == 0;
     loss.factor = loss.is_zero ? 0 : loss.factor / divisor;
   }
@@ -97,7 +113,7 @@ const void* data_or_null(const Tensor& tensor) {
 LossPass pass_over(const Loss& loss, const LossTensors& tensors) {
   LossPass pass;
   pass.dtype = tensors.input.dtype();
-  pass.count = tensors.input.numel();
+  pass.count = tensors.input.numel() / loss.kernels->width();
   pass.input = tensors.input.raw();
   pass.target = tensors.target.raw();
   pass.weight = data_or_null(tensors.weight);
@@ -116,7 +132,7 @@ void run(const Loss& loss, const Tensor& input, const LossPass& pass) {
 // Room for the loss, or for what has its shape; 0 where there is nothing to sum.
 Tensor make_value(const Loss& loss, const Tensor& input) {
   TensorOptions options = input.options();
-  if (!loss.reduces()) return Tensor::empty(input.shape(), options);
+  if (!loss.reduces()) return Tensor::empty(value_shape(*loss.kernels, input), options);
   options.dtype = compute_dtype(options.dtype);
   return input.numel() == 0 ? Tensor::zeros({}, options) : Tensor::empty({}, options);
 }

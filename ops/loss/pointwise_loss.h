@@ -40,4 +40,18 @@ Tensor pointwise_loss(const F& formula, const Tensor& input, const Tensor& targe
                           options);
 }
 
+// The same for a formula of rows: X operator()(const Row<X>& input, const Row<X>& target). The last axis of the tensors
+// has four elements; `none` gives the shape before it, a mean divides by the rows, weights are one a row ([N] or [N, 1]
+// against [N, 4]). An optional member gives value and derivatives together:
+//   template <class X> BEVEL_HD RowLoss<X> with_d_input(const Row<X>& input, const Row<X>& target) const
+// and serves for the target, too, where the formula says `static constexpr bool is_symmetric = true`.
+template <class F, detail::Compiler compiler = detail::this_compiler>
+  requires detail::RowFormula<F>
+Tensor row_loss(const F& formula, const Tensor& input, const Tensor& target, const LossOptions& options = {}) {
+  const char* name = "row_loss";
+  if constexpr (requires { F::name; }) name = F::name;
+  return detail::run_loss(name, std::make_shared<const detail::CompiledLoss<F, compiler>>(formula), input, target,
+                          options);
+}
+
 }  // namespace bevel

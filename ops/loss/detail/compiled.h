@@ -5,7 +5,7 @@
 #include <bevel/ops/loss/detail/tile.h>
 
 #if defined(__CUDACC__)
-#include <bevel/ops/loss/detail/kernels.cuh>
+#include <bevel/ops/loss/detail/row_kernels.cuh>
 #endif
 
 namespace bevel::detail {
@@ -15,6 +15,7 @@ class CompiledLoss final : public LossKernels {
  public:
   explicit CompiledLoss(const F& formula) : formula_(formula) {}
 
+  int width() const override { return row_width<F>; }
   bool of_error() const override { return ErrorFormula<F>; }
   void evaluate(const LossTile<float>& tile) const override { evaluate_tile<compiler>(formula_, tile); }
   void evaluate(const LossTile<double>& tile) const override { evaluate_tile<compiler>(formula_, tile); }

@@ -358,10 +358,9 @@ void launch_second_pass(Cuda backend, const F& formula, const LossPass& pass) {
   gpu::check(cudaGetLastError(), "loss_second_kernel");
 }
 
-// Runs one pass of the formula on the current stream.
+// Runs one pass of a formula that is not of rows.
 template <Compiler compiler, class F>
-void launch_loss(Cuda backend, const F& formula, const LossPass& pass) {
-  const gpu::DeviceGuard guard(backend.device);
+void launch_element_loss(Cuda backend, const F& formula, const LossPass& pass) {
   if (pass.is_second)
     return pass.dtype == Dtype::f64 ? launch_second_pass<compiler, double>(backend, formula, pass)
                                     : launch_second_pass<compiler, float>(backend, formula, pass);

@@ -14,8 +14,9 @@ struct DeviceNumber {
   bool is_f64 = false;
 };
 
-// One pass. Elements are of `dtype`, reduced values and their upstream gradient of its compute type. Of an element with
-// loss f, weight w and upstream gradient u it computes
+// One pass. A formula of rows has one loss for four adjacent numbers: `count`, weights, values and upstream gradients
+// then go by rows. Elements are of `dtype`, reduced values and their upstream gradient of its compute type. Of an
+// element with loss f, weight w and upstream gradient u it computes
 //   value            w f · factor, one an element, or summed up
 //   d_input, d_target    w f' · factor · u
 // and, given directions a for the input and b for the target, in place of these the second pass's
@@ -71,6 +72,8 @@ class LossKernels {
   LossKernels& operator=(const LossKernels&) = delete;
   virtual ~LossKernels() = default;
 
+  // Adjacent numbers that make up an element: 1, or 4 for formulas of rows.
+  virtual int width() const = 0;
   // Whether the loss depends on input - target alone.
   virtual bool of_error() const = 0;
   virtual void evaluate(const LossTile<float>& tile) const = 0;

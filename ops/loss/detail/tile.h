@@ -60,18 +60,55 @@ template <class F, class T>
   }
 }
 
+template <class T>
+[[gnu::always_inline]] inline Row<Number<T>> row_at(const T* data, std::int64_t i) {
+  return {{data[4 * i], data[4 * i + 1], data[4 * i + 2], data[4 * i + 3]}};
+}
+
+template <class T>
+[[gnu::always_inline]] inline void set_row(T* data, std::int64_t i, const Row<Number<T>>& row, Number<T> factor) {
+  for (int k = 0; k < 4; ++k) data[4 * i + k] = (row[k] * factor).value;
+}
+
+template <class F, class T>
+[[gnu::always_inline]] inline void tile_rows(const F& formula, const LossTile<T>& tile) {
+  const F f = formula;
+  for (std::int64_t i = 0; i < tile.count; ++i) {
+    const Row<Number<T>> input = row_at(tile.input, i);
+    const Row<Number<T>> target = row_at(tile.target, i);
+    if (tile.direction_input) {
+      const RowSecondOrder<T> second =
+          row_second<T>(f, input, target, row_at(tile.direction_input, i), row_at(tile.direction_target, i));
+      tile.value[i] = second.slope.value;
+      set_row(tile.d_input, i, second.d_input, Number<T>(1));
+      set_row(tile.d_target, i, second.d_target, Number<T>(1));
+    } else if (tile.d_input) {
+      const RowLoss<Number<T>> loss = row_with_d_input(f, input, target);
+      tile.value[i] = loss.value.value;
+      set_row(tile.d_input, i, loss.d_input, Number<T>(tile.seed));
+      if (tile.d_target) set_row(tile.d_target, i, row_d_target(f, input, target), Number<T>(tile.seed));
+    } else {
+      tile.value[i] = f(input, target).value;
+    }
+  }
+}
+
 template <Compiler compiler, class T, class F>
 void evaluate_tile(const F& formula, const LossTile<T>& tile) {
   const auto f = formula_in<T>(formula);
-  if (tile.direction_input) return tile_second(f, tile);
-  for_best_isa([&]() __attribute__((always_inline)) {
-    if (tile.d_input)
-      tile_d_input(f, tile);
-    else
-      tile_values(f, tile);
-    if constexpr (!ErrorFormula<F>)
-      if (tile.d_target) tile_d_target(f, tile);
-  });
+  if constexpr (RowFormula<F>) {
+    for_best_isa([&]() __attribute__((always_inline)) { tile_rows(f, tile); });
+  } else {
+    if (tile.direction_input) return tile_second(f, tile);
+    for_best_isa([&]() __attribute__((always_inline)) {
+      if (tile.d_input)
+        tile_d_input(f, tile);
+      else
+        tile_values(f, tile);
+      if constexpr (!ErrorFormula<F>)
+        if (tile.d_target) tile_d_target(f, tile);
+    });
+  }
 }
 
 }  // namespace bevel::detail

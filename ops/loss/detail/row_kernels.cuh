@@ -1,0 +1,182 @@
+// The kernels of a formula of rows on CUDA, and the choice between them and those of single numbers.
+#pragma once
+
+#include <bevel/ops/loss/detail/kernels.cuh>
+
+namespace bevel::detail {
+
+// Row number `i` of an array; in one access (two in f64) where the array is aligned.
+template <class T>
+__device__ __forceinline__ Row<Number<compute_t<T>>> load_row(const void* data, std::int64_t i, bool is_aligned) {
+  using C = compute_t<T>;
+  T values[4];
+  const T* from = static_cast<const T*>(data) + 4 * i;
+  if (!is_aligned) {
+    for (int k = 0; k < 4; ++k) values[k] = from[k];
+  } else if constexpr (sizeof(T) == 2) {
+    *reinterpret_cast<uint2*>(values) = __ldg(reinterpret_cast<const uint2*>(from));
+  } else {
+    for (int k = 0; k < static_cast<int>(sizeof(T)) / 4; ++k)
+      reinterpret_cast<uint4*>(values)[k] = __ldg(reinterpret_cast<const uint4*>(from) + k);
+  }
+  return {{static_cast<C>(values[0]), static_cast<C>(values[1]), static_cast<C>(values[2]), static_cast<C>(values[3])}};
+}
+
+template <class T, class C>
+__device__ __forceinline__ void store_row(void* data, std::int64_t i, const Row<Number<C>>& row, bool is_aligned) {
+  alignas(16) T values[4];
+  for (int k = 0; k < 4; ++k) values[k] = round_to<T>(row[k].value);
+  T* to = static_cast<T*>(data) + 4 * i;
+  if (!is_aligned) {
+    for (int k = 0; k < 4; ++k) to[k] = values[k];
+  } else if constexpr (sizeof(T) == 2) {
+    *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(values);
+  } else {
+    for (int k = 0; k < static_cast<int>(sizeof(T)) / 4; ++k)
+      reinterpret_cast<uint4*>(to)[k] = reinterpret_cast<const uint4*>(values)[k];
+  }
+}
+
+// One row: formula, weight, value, gradients.
+template <class F, class T, bool Gradient>
+struct RowBody {
+  using C = compute_t<T>;
+  using R = Row<Number<C>>;
+
+  const F& formula;
+  const LossPass& pass;
+  const LossUniform<C>& uniform;
+  bool is_aligned;
+  double sum = 0;
+
+  __device__ __forceinline__ R load(const void* data, std::int64_t i) const { return load_row<T>(data, i, is_aligned); }
+
+  __device__ __forceinline__ void run(std::int64_t i, const R& input, const R& target) {
+    Number<C> weight = C(1);
+    if (pass.weight) weight = static_cast<C>(static_cast<const T*>(pass.weight)[i]);
+    Number<C> value;
+    if constexpr (Gradient) {
+      const RowLoss<Number<C>> loss = row_with_d_input(formula, input, target);
+      value = loss.value;
+      Number<C> upstream = uniform.upstream;
+      if (pass.upstream_each) upstream = static_cast<C>(static_cast<const T*>(pass.upstream)[i]);
+      if (pass.d_input) store(pass.d_input, i, loss.d_input, weight, upstream);
+      if (pass.d_target) store(pass.d_target, i, row_d_target(formula, input, target), weight, upstream);
+    } else {
+      value = formula(input, target);
+    }
+    if (!pass.value) return;
+    value = adjusted(value, weight);
+    if (pass.value_each)
+      static_cast<T*>(pass.value)[i] = round_to<T>((value * uniform.seed).value);
+    else
+      sum += value.value;
+  }
+
+  __device__ __forceinline__ Number<C> adjusted(Number<C> value, Number<C> weight) const {
+    if (pass.weight) value = weighed(value, weight);
+    return uniform.is_zero ? Number<C>(0) : value;
+  }
+
+  __device__ __forceinline__ void store(void* to, std::int64_t i, R row, Number<C> weight, Number<C> upstream) const {
+    for (int k = 0; k < 4; ++k) row[k] = (adjusted(row[k], weight) * uniform.seed) * upstream;
+    store_row<T>(to, i, row, is_aligned);
+  }
+};
+
+template <Compiler compiler, class F, class T, bool Gradient>
+__global__ void __launch_bounds__(loss_threads)
+    row_loss_kernel(const __grid_constant__ LossPass pass, const F formula, bool is_aligned, LossWorkspace workspace) {
+  using C = compute_t<T>;
+  const LossUniform<C> uniform(pass);
+  RowBody<F, T, Gradient> body{formula, pass, uniform, is_aligned};
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * loss_threads;
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * loss_threads + threadIdx.x;
+  for (; i + stride < pass.count; i += 2 * stride) {  // four loads in flight
+    const auto input0 = body.load(pass.input, i);
+    const auto target0 = body.load(pass.target, i);
+    const auto input1 = body.load(pass.input, i + stride);
+    const auto target1 = body.load(pass.target, i + stride);
+    body.run(i, input0, target0);
+    body.run(i + stride, input1, target1);
+  }
+  if (i < pass.count) body.run(i, body.load(pass.input, i), body.load(pass.target, i));
+  if (pass.value && !pass.value_each) reduce_loss(body.sum, workspace, uniform, static_cast<C*>(pass.value));
+}
+
+template <Compiler compiler, class F, class T>
+__global__ void __launch_bounds__(loss_threads)
+    row_second_kernel(const __grid_constant__ LossPass pass, const F formula, LossWorkspace workspace) {
+  using C = compute_t<T>;
+  const LossUniform<C> uniform(pass);
+  RowBody<F, T, true> body{formula, pass, uniform, false};
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * loss_threads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * loss_threads + threadIdx.x; i < pass.count;
+       i += stride) {
+    const auto direction = [&](const void* data) {
+      const Number<C> zero = C(0);
+      return data ? body.load(data, i) : Row<Number<C>>{{zero, zero, zero, zero}};
+    };
+    const RowSecondOrder<C> second = row_second<C>(formula, body.load(pass.input, i), body.load(pass.target, i),
+                                                   direction(pass.direction_input), direction(pass.direction_target));
+    Number<C> weight = C(1);
+    if (pass.weight) weight = static_cast<C>(static_cast<const T*>(pass.weight)[i]);
+    Number<C> upstream = uniform.upstream;
+    if (pass.upstream_each) upstream = static_cast<C>(static_cast<const T*>(pass.upstream)[i]);
+    const Number<C> slope = body.adjusted(second.slope, weight);
+    if (pass.value_each)
+      static_cast<T*>(pass.value)[i] = round_to<T>((slope * uniform.seed).value);
+    else
+      body.sum += slope.value;
+    if (pass.d_input) body.store(pass.d_input, i, second.d_input, weight, upstream);
+    if (pass.d_target) body.store(pass.d_target, i, second.d_target, weight, upstream);
+  }
+  if (pass.value && !pass.value_each) reduce_loss(body.sum, workspace, uniform, static_cast<C*>(pass.value));
+}
+
+template <Compiler compiler, class T, class F>
+void launch_row_pass(Cuda backend, const F& formula, const LossPass& pass) {
+  const auto f = formula_in<compute_t<T>>(formula);
+  using G = std::remove_cv_t<decltype(f)>;
+  std::uintptr_t bits = 0;
+  for (const void* data :
+       {pass.input, pass.target, static_cast<const void*>(pass.d_input), static_cast<const void*>(pass.d_target)})
+    bits |= reinterpret_cast<std::uintptr_t>(data);
+  const bool is_aligned = bits % std::min<std::size_t>(16, 4 * sizeof(T)) == 0;
+  const int blocks = loss_blocks(backend, pass.count);
+  const cudaStream_t stream = gpu::stream(backend);
+  const LossWorkspace workspace = loss_workspace(backend);
+  if (pass.is_second)
+    row_second_kernel<compiler, G, T><<<blocks, loss_threads, 0, stream>>>(pass, f, workspace);
+  else if (pass.wants_gradient())
+    row_loss_kernel<compiler, G, T, true><<<blocks, loss_threads, 0, stream>>>(pass, f, is_aligned, workspace);
+  else
+    row_loss_kernel<compiler, G, T, false><<<blocks, loss_threads, 0, stream>>>(pass, f, is_aligned, workspace);
+  gpu::check(cudaGetLastError(), "row_loss_kernel");
+}
+
+template <Compiler compiler, class F>
+void launch_row_loss(Cuda backend, const F& formula, const LossPass& pass) {
+  switch (pass.dtype) {
+    case Dtype::f64:
+      return launch_row_pass<compiler, double>(backend, formula, pass);
+    case Dtype::bf16:
+      return launch_row_pass<compiler, bfloat16>(backend, formula, pass);
+    case Dtype::f16:
+      return launch_row_pass<compiler, float16>(backend, formula, pass);
+    default:
+      return launch_row_pass<compiler, float>(backend, formula, pass);
+  }
+}
+
+// Runs one pass of the formula on the current stream.
+template <Compiler compiler, class F>
+void launch_loss(Cuda backend, const F& formula, const LossPass& pass) {
+  const gpu::DeviceGuard guard(backend.device);
+  if constexpr (RowFormula<F>)
+    launch_row_loss<compiler>(backend, formula, pass);
+  else
+    launch_element_loss<compiler>(backend, formula, pass);
+}
+
+}  // namespace bevel::detail
