@@ -118,7 +118,7 @@ TEST_P(LayerTest, Dropout) {
 // In f64 against the formula, in both layouts.
 TEST_P(LayerTest, BatchNorm2d) {
   for (const Layout layout : {Layout::nhwc, Layout::nchw}) {
-    const Shape shape = layout == Layout::nhwc ? Shape{3, 2, 2, 2} : Shape{3, 2, 2, 2};
+    const Shape shape{3, 2, 2, 2};
     check(nn::BatchNorm2d{2, {.layout = layout}}, shape, device());
     nn::BatchNorm2d evaluated{2, {.layout = layout}};
     evaluated.eval();
