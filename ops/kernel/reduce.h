@@ -162,7 +162,7 @@ void reduce(Cpu, const In* in, const ReduceStep& step, const Reducer& reducer, c
       const std::int64_t output = o * step.inner + column;
       const std::int64_t begin = p * piece;
       const std::int64_t end = std::min(step.reduced, begin + piece);
-      const In* origin = in + o * step.reduced * step.inner + column;
+      const In* origin = step.reduced > 0 ? in + o * step.reduced * step.inner + column : in;  // in may be null
       if (step.inner == 1)
         acc[0] = detail::reduce_row(origin, begin, end, output, reducer);
       else

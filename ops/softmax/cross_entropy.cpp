@@ -1,5 +1,6 @@
 #include <bevel/core/autograd.h>
 #include <bevel/ops/pointwise/binary.h>
+#include <bevel/ops/pointwise/cast.h>
 #include <bevel/ops/reduction/sum.h>
 #include <bevel/ops/shape/reshape.h>
 #include <bevel/ops/softmax/cross_entropy.h>
@@ -40,20 +41,25 @@ Tensor composed_gradient(const Tensor& logits, const Tensor& target, const Tenso
   std::vector<double> q(classes.size() * width, options.label_smoothing / static_cast<double>(width));
   std::vector<double> mask(classes.size(), 1);
   for (std::size_t row = 0; row < classes.size(); ++row) {
-    if (classes[row] == options.ignore_index)
+    const std::int64_t target_class = classes[row];
+    if (target_class == options.ignore_index) {
       mask[row] = 0;
-    else
-      q[row * width + static_cast<std::size_t>(classes[row])] += 1 - options.label_smoothing;
+      continue;
+    }
+    require(target_class >= 0 && target_class < logits.size(1), "cross_entropy: target ", target_class, " at row ", row,
+            " is not one of ", logits.size(1), " classes");
+    q[row * width + static_cast<std::size_t>(target_class)] += 1 - options.label_smoothing;
   }
   const auto constant = [&](const Shape& shape, const std::vector<double>& values) {
-    return visit_float_double(logits.dtype(), "cross_entropy", [&]<class T>() {
+    return visit_float_double(row_gradients.dtype(), "cross_entropy", [&]<class T>() {
       const std::vector<T> typed(values.begin(), values.end());
       return Tensor::from_values(shape, typed, {.device = logits.device()});
     });
   };
-  const Tensor difference = sub(softmax(logits, 1), constant(logits.shape(), q));
+  const Tensor computed = cast(logits, row_gradients.dtype());
+  const Tensor difference = sub(softmax(computed, 1), constant(logits.shape(), q));
   const Tensor rows = mul(row_gradients, constant(target.shape(), mask));
-  return mul(difference, unsqueeze(rows, 1));
+  return cast(mul(difference, unsqueeze(rows, 1)), logits.dtype());
 }
 
 Tensor row_losses(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
@@ -73,8 +79,7 @@ Tensor row_losses(const Tensor& logits, const Tensor& target, const CrossEntropy
     });
     return Gradients{result};
   };
-  record("cross_entropy", rows, {logits}, {logits, target, stats}, gradient,
-         {.differentiable = !is_half(logits.dtype())});
+  record("cross_entropy", rows, {logits}, {logits, target, stats}, gradient);
   return rows;
 }
 

@@ -20,8 +20,8 @@ struct CrossEntropyOptions {
 // logits [N, C], floating; target [N], i64 or i32, on the same device. `none` gives [N], `sum` and `mean` a scalar,
 // `mean` divides by the number of targets that are not ignored and is 0 where there are none. The result is f64 for f64
 // and f32 for all others. A target that is neither a class nor ignore_index is an Error on the CPU; on CUDA, where
-// looking for one would wait for the device, it makes the loss NaN. One pass forward and one backward; second
-// derivatives for f32 and f64.
+// looking for one would wait for the device, it makes the loss NaN. One kernel forward and one
+// backward; second derivatives go through operators.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 
 }  // namespace bevel

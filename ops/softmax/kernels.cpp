@@ -21,7 +21,8 @@ void for_columns(const ReduceStep& step, const F& f) {
     for (std::int64_t block = first; block < last; ++block) {
       const std::int64_t o = block / blocks;
       const std::int64_t column = block % blocks * width;
-      f(o * step.reduced * step.inner + column, std::min(width, step.inner - column), o * step.inner + column);
+      f(step.reduced > 0 ? o * step.reduced * step.inner + column : 0, std::min(width, step.inner - column),
+        o * step.inner + column);
     }
   });
 }

@@ -132,6 +132,20 @@ TEST_P(CrossEntropyTest, Gradients) {
       }
 }
 
+// The kernel of the first derivative and the operators of the second say the same, for half types too.
+TEST_P(CrossEntropyTest, KernelAndOperatorsAgree) {
+  for (const Dtype dtype : {f32, bf16, f16}) {
+    const Tensor x = random_tensor({9, 5}, {.dtype = dtype, .device = device(), .requires_grad = true});
+    const Tensor target = targets(9, 5, device(), i32);
+    const Tensor loss = cross_entropy(x, target, {.label_smoothing = 0.1, .ignore_index = 2});
+    const Tensor fused = grad(loss, {x}, {.retain_graph = true})[0];
+    const Tensor composed = grad(loss, {x}, {.create_graph = true})[0];
+    EXPECT_TRUE(composed.requires_grad());
+    EXPECT_EQ(composed.dtype(), dtype);
+    EXPECT_TRUE(close(fused, composed, dtype == f32 ? 1e-5 : 1e-2, 1e-6)) << dtype;
+  }
+}
+
 TEST_P(CrossEntropyTest, WrongArgumentsAreErrors) {
   const Tensor x = Tensor::zeros({2, 3}, {.device = device()});
   const auto target = [&](std::initializer_list<double> values, Dtype dtype = i64) {
