@@ -7,6 +7,7 @@
 #include <bevel/core/error.h>
 
 #include "codecs.h"
+#include "files.h"
 
 namespace bbox {
 namespace {
@@ -45,19 +46,6 @@ void check_size(std::int64_t width, std::int64_t height, const std::string& name
   bevel::require(width >= 1 && height >= 1, name, ": the picture is ", width, " x ", height, " pixels");
   bevel::require(width <= max_pixels / height, name, ": the picture says it is ", width, " x ", height,
                  " pixels; at most ", max_pixels, " pixels are read");
-}
-
-std::vector<std::uint8_t> read_bytes(const std::filesystem::path& path) {
-  std::error_code error;
-  bevel::require(std::filesystem::exists(path, error), path.string(), ": no such file");
-  bevel::require(std::filesystem::is_regular_file(path, error), path.string(), ": not a file");
-  const auto size = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  bevel::require(!error && file, path.string(), ": cannot be opened");
-  std::vector<std::uint8_t> bytes(size);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
-  bevel::require(file.gcount() == static_cast<std::streamsize>(size), path.string(), ": cannot be read to its end");
-  return bytes;
 }
 
 Image decode_image(Bytes bytes, const std::string& name) {

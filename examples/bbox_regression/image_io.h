@@ -33,7 +33,4 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name)
 // Writes an 8-bit RGB PNG. Errors: an empty picture, a file that cannot be written.
 void write_png(const std::filesystem::path& path, const Image& image);
 
-// The bytes of a file. Errors: missing, a folder, unreadable.
-std::vector<std::uint8_t> read_bytes(const std::filesystem::path& path);
-
 }  // namespace bbox

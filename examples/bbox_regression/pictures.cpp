@@ -38,7 +38,7 @@ Pictures load_voc_pictures(const std::filesystem::path& folder, const std::strin
   }
   bevel::require(!train.empty(), folder.string(), ": one usable picture is not enough to train and to judge. ",
                  voc.report());
-  return {squeeze(train, size), squeeze(held_out, size), voc.report()};
+  return {squeeze(train, size), squeeze(held_out, size), voc.class_name, voc.report()};
 }
 
 PictureSet draw_pictures(std::uint64_t seed, std::uint64_t first, std::size_t count, int size) {

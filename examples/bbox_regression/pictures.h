@@ -22,6 +22,7 @@ struct PictureSet {
 
 struct Pictures {
   PictureSet train, held_out;
+  std::string class_name;
   std::string report;  // what was read, for the screen
 };
 

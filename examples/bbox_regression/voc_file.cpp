@@ -10,7 +10,7 @@
 
 #include <bevel/core/error.h>
 
-#include "image_io.h"
+#include "files.h"
 
 namespace bbox {
 namespace {

@@ -17,7 +17,9 @@ namespace {
 
 struct File {
   std::FILE* handle;
-  explicit File(const fs::path& path) : handle(std::fopen(path.c_str(), "wb")) {
+  explicit File(const fs::path& path) : handle(nullptr) {
+    fs::create_directories(path.parent_path());
+    handle = std::fopen(path.c_str(), "wb");
     if (handle == nullptr) throw std::runtime_error("cannot write " + path.string());
   }
   ~File() { std::fclose(handle); }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
+#include "bbox_regression/files.h"
 #include "examples/fixtures.h"
 
 namespace bbox {

@@ -1,0 +1,63 @@
+#include "model.h"
+
+#include <bevel/nn/conv2d.h>
+#include <bevel/nn/evonorm2d.h>
+#include <bevel/nn/linear.h>
+#include <bevel/nn/pool2d.h>
+
+namespace bbox {
+
+namespace nn = bevel::nn;
+
+void check(const ModelOptions& options) {
+  bevel::require(options.size >= 16, "Regressor: size must be at least 16, not ", options.size);
+  bevel::require(options.width >= 1, "Regressor: width must be at least 1, not ", options.width);
+  const bool grouped = !bevel::has_batch_term(options.norm);
+  bevel::require(!grouped || (options.groups >= 1 && options.width % options.groups == 0),
+                 "Regressor: groups must divide the width; groups is ", options.groups, ", width ", options.width);
+}
+
+Regressor::Regressor(const ModelOptions& options) : options_(options) {
+  check(options);
+  std::int64_t from = 3;
+  for (int layer = 0; layer < 8; ++layer) {
+    const std::int64_t to = std::int64_t{options.width} << (layer / 2);
+    const std::int64_t stride = layer % 2 == 0 ? 2 : 1;
+    layers_.push_back(nn::Conv2d{from, to, {.kernel = 3, .stride = stride, .padding = 1, .bias = false}});
+    layers_.push_back(nn::EvoNorm2d{to, {.variant = options.norm, .groups = options.groups}});
+    from = to;
+  }
+  layers_.push_back(nn::GlobalAvgPool{});
+  layers_.push_back(nn::Linear{from, 4});
+}
+
+bevel::Tensor Regressor::forward(const bevel::Tensor& pictures) {
+  const std::int64_t side = options_.size;
+  const bool fits =
+      pictures.rank() == 4 && pictures.size(1) == side && pictures.size(2) == side && pictures.size(3) == 3;
+  bevel::require(fits, "Regressor: pictures must be [N, ", side, ", ", side, ", 3]; got ", pictures.shape());
+  return layers_(pictures);
+}
+
+void Regressor::visit(nn::Visitor& visitor) {
+  visitor("layers", layers_);
+}
+
+bevel::EvoNorm parse_norm(const std::string& text) {
+  for (const bevel::EvoNorm norm : {bevel::EvoNorm::S0, bevel::EvoNorm::B0}) {
+    if (text == bevel::name(norm)) return norm;
+  }
+  bevel::fail("unknown norm \"", text, "\"; there are S0 and B0");
+}
+
+std::uint64_t checksum(const nn::Module& module) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const bevel::NamedTensor& entry : module.state()) {
+    const bevel::Tensor host = entry.tensor.detach().to(bevel::cpu);
+    const auto* bytes = static_cast<const unsigned char*>(host.raw());
+    for (std::int64_t i = 0; i < host.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
+  }
+  return hash;
+}
+
+}  // namespace bbox
