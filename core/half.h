@@ -31,10 +31,16 @@ BEVEL_HD float bits_float(std::uint32_t bits) {
 }
 
 BEVEL_HD std::uint16_t float_to_bfloat16(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint16_t result;  // one instruction; a NaN becomes the canonical one
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(value));
+  return result;
+#else
   const std::uint32_t bits = float_bits(value);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const std::uint32_t quiet_nan = (bits >> 16) | 0x40u;
   return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
+#endif
 }
 
 BEVEL_HD std::uint16_t float_to_float16(float value) {

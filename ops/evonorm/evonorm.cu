@@ -1,5 +1,9 @@
-// EvoNorm on CUDA in two passes over the pictures each way: sums and statistics first, values or gradients second.
+// EvoNorm on CUDA: the gate in one read where residency() allows; else in two passes over the pictures each way, sums
+// and statistics first, values or gradients second.
 #include <bevel/ops/evonorm/detail/device_statistics.cuh>
+#include <bevel/ops/evonorm/detail/resident.cuh>
+
+#include <initializer_list>
 
 namespace bevel::evo {
 
@@ -59,10 +63,13 @@ struct Launcher {
     launched("evonorm: reduce_kernel");
     return result;
   }
-  Tensor sum_samples(const Tensor& sums, int rows) const {
+  // Totals over the samples of sums [rows, N, C]; `runs` sums to a sample, [rows, N * runs, C], if given.
+  Tensor sum_samples(const Tensor& sums, int rows, int runs = 1) const {
+    Sizes all = s;
+    all.samples *= runs;
     const Tensor total = workspace({rows, p.channels});
     const dim3 grid(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes), static_cast<unsigned>(rows));
-    sum_samples_kernel<<<grid, dim3(column_lanes, column_rows), 0, stream>>>(s, sums.data<A>(), total.data<A>());
+    sum_samples_kernel<<<grid, dim3(column_lanes, column_rows), 0, stream>>>(all, sums.data<A>(), total.data<A>());
     launched("evonorm: sum_samples_kernel");
     return total;
   }
@@ -145,8 +152,13 @@ struct Launcher {
   }
 };
 
-bool aligned(const Tensor& tensor, std::int64_t bytes) {
-  return !tensor.defined() || reinterpret_cast<std::uintptr_t>(tensor.raw()) % static_cast<std::uintptr_t>(bytes) == 0;
+// Bytes, at most 16, by which the addresses of all pictures are divisible.
+std::int64_t alignment(std::initializer_list<Tensor> pictures) {
+  std::int64_t bytes = 16;
+  for (const Tensor& tensor : pictures)
+    while (tensor.defined() && reinterpret_cast<std::uintptr_t>(tensor.raw()) % static_cast<std::uintptr_t>(bytes) != 0)
+      bytes /= 2;
+  return bytes;
 }
 
 // Calls f(launcher) with the type of the pictures and the lanes of a pack: as many as fill 16 bytes (8 for the half
@@ -157,7 +169,7 @@ void with_launcher(const Problem& p, Cuda backend, std::initializer_list<Tensor>
   visit_floating(p.dtype, "evonorm", [&]<class T>() {
     constexpr int P = sizeof(T) == 8 ? 2 : 4;
     bool packs = (p.layout == Layout::nhwc ? p.channels : p.pixels) % P == 0;
-    for (const Tensor& tensor : pictures) packs = packs && aligned(tensor, P * sizeof(T));
+    packs = packs && alignment(pictures) % std::int64_t{P * sizeof(T)} == 0;
     if (packs)
       f(Launcher<T, P>{p, backend});
     else
@@ -165,9 +177,61 @@ void with_launcher(const Problem& p, Cuda backend, std::initializer_list<Tensor>
   });
 }
 
+// --- one read ---
+
+// Whether the device runs clusters and the kernels were compiled for it.
+bool has_clusters(Cuda backend) {
+  int clusters = 0;
+  gpu::check(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, backend.device.index),
+             "cudaDeviceGetAttribute");
+  return clusters != 0 && resident_kernels_know_clusters();
+}
+
+Residency residency_here(const Problem& p, Cuda backend, std::initializer_list<Tensor> pictures) {
+  if (!p.gate() || p.dtype == f64) return {};
+  const gpu::DeviceGuard guard(backend.device);
+  return residency(p, alignment(pictures), has_clusters(backend));
+}
+
+ResidentSizes resident_sizes(const Problem& p, const Residency& r) {
+  return {p.samples,     p.pixels, p.channels, static_cast<int>(p.channels / p.groups),
+          r.lanes,       r.maps,   r.cluster,  static_cast<float>(p.eps),
+          p.about_zero()};
+}
+
+float* parameter(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<float>() : nullptr;
+}
+
+Statistics resident_forward(const Problem& p, Cuda backend, const Residency& r, const ForwardArguments& f) {
+  const gpu::DeviceGuard guard(backend.device);
+  const Tensor slice = Tensor::empty({3, p.samples, p.groups}, {.device = backend.device});
+  const ResidentForward arguments{f.x.raw(),         f.y.raw(),      parameter(f.gamma),
+                                  parameter(f.beta), parameter(f.v), parameter(slice)};
+  const auto launch = p.layout == Layout::nchw ? resident_forward_nchw : resident_forward_nhwc;
+  launch(backend, p.dtype, r, resident_sizes(p, r), arguments);
+  return {slice, {}};
+}
+
+void resident_backward(const Problem& p, Cuda backend, const Residency& r, const BackwardArguments& b) {
+  const gpu::DeviceGuard guard(backend.device);
+  const bool nchw = p.layout == Layout::nchw;
+  const int runs = nchw ? 1 : r.cluster;
+  const Tensor sums = Tensor::empty({3, p.samples * runs, p.channels}, {.device = backend.device});
+  const ResidentBackward arguments{b.x.raw(),          b.dy.raw(),     b.dx.defined() ? b.dx.raw() : nullptr,
+                                   parameter(b.gamma), parameter(b.v), parameter(b.statistics.slice),
+                                   parameter(sums)};
+  const auto launch = nchw ? resident_backward_nchw : resident_backward_nhwc;
+  launch(backend, p.dtype, r, resident_sizes(p, r), arguments);
+  const Launcher<float, 1> small{p, backend};
+  small.parameter_gradients(b, small.sum_samples(sums, 3, runs), 2, nullptr);
+}
+
 }  // namespace
 
 Statistics forward(Cuda backend, const Problem& problem, const ForwardArguments& arguments) {
+  if (const Residency r = residency_here(problem, backend, {arguments.x, arguments.y}))
+    return resident_forward(problem, backend, r, arguments);
   Statistics result;
   with_launcher(problem, backend, {arguments.x, arguments.y}, [&](const auto& launcher) {
     result = problem.gate() ? launcher.gate_forward(arguments) : launcher.maximum_forward(arguments);
@@ -176,6 +240,8 @@ Statistics forward(Cuda backend, const Problem& problem, const ForwardArguments&
 }
 
 void backward(Cuda backend, const Problem& problem, const BackwardArguments& arguments) {
+  if (const Residency r = residency_here(problem, backend, {arguments.x, arguments.dy, arguments.dx}))
+    return resident_backward(problem, backend, r, arguments);
   with_launcher(problem, backend, {arguments.x, arguments.dy, arguments.dx}, [&](const auto& launcher) {
     if (problem.gate())
       launcher.gate_backward(arguments);
