@@ -124,6 +124,11 @@ def run(case, generator):
     return case
 
 
+def written(case):
+    """All cases are drawn and checked; to keep the file small, not all are written."""
+    return case["eps"] == 1e-5 or case["variant"] == "B0" or case["shape"][0] == 1
+
+
 def main():
     generator = torch.Generator().manual_seed(20260)
     cases = []
@@ -134,10 +139,10 @@ def main():
                     case = dict(variant=variant, shape=shape, groups=groups, training=training, eps=eps, momentum=0.1)
                     cases.append(run(case, generator))
     result = dict(made_by="tests/golden/make_evonorm.py", torch=torch.__version__, timm=timm.__version__, layout="nchw",
-                  cases=cases)
+                  cases=list(filter(written, cases)))
     path = pathlib.Path(__file__).with_name("evonorm.json")
     path.write_text(json.dumps(result, separators=(",", ":")) + "\n")
-    print(f"{path}: {len(cases)} cases, {path.stat().st_size} bytes, torch {torch.__version__}, timm {timm.__version__}")
+    print(f"{path}: {len(result['cases'])} cases, {path.stat().st_size} bytes, torch {torch.__version__}, timm {timm.__version__}")
 
 
 if __name__ == "__main__":
