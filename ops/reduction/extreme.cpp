@@ -1,8 +1,8 @@
 #include <bevel/core/autograd.h>
 #include <bevel/ops/pointwise/binary.h>
+#include <bevel/ops/reduction/detail/kernels.h>
+#include <bevel/ops/reduction/detail/single_step.h>
 #include <bevel/ops/reduction/extreme.h>
-#include <bevel/ops/reduction/kernels.h>
-#include <bevel/ops/reduction/single_step.h>
 #include <bevel/ops/shape/reshape.h>
 
 namespace bevel {

@@ -1,4 +1,4 @@
-#include <bevel/ops/reduction/extreme_kernels.h>
+#include <bevel/ops/reduction/detail/extreme_kernels.h>
 
 namespace bevel::detail {
 

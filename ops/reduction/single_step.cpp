@@ -1,6 +1,6 @@
 #include <bevel/core/autograd.h>
 #include <bevel/ops/reduction/axes.h>
-#include <bevel/ops/reduction/single_step.h>
+#include <bevel/ops/reduction/detail/single_step.h>
 #include <bevel/ops/shape/permute.h>
 
 namespace bevel::detail {

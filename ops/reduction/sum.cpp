@@ -1,5 +1,5 @@
 #include <bevel/core/autograd.h>
-#include <bevel/ops/reduction/kernels.h>
+#include <bevel/ops/reduction/detail/kernels.h>
 #include <bevel/ops/reduction/sum.h>
 #include <bevel/ops/shape/broadcast_to.h>
 #include <bevel/ops/shape/reshape.h>

@@ -1,4 +1,4 @@
-#include <bevel/ops/reduction/sum_kernels.h>
+#include <bevel/ops/reduction/detail/sum_kernels.h>
 #include <bevel/ops/kernel/reduce.cuh>
 
 namespace bevel::detail {

@@ -1,7 +1,7 @@
 #include <bevel/core/autograd.h>
 #include <bevel/ops/pointwise/binary.h>
-#include <bevel/ops/reduction/kernels.h>
-#include <bevel/ops/reduction/single_step.h>
+#include <bevel/ops/reduction/detail/kernels.h>
+#include <bevel/ops/reduction/detail/single_step.h>
 #include <bevel/ops/reduction/sum.h>
 #include <bevel/ops/reduction/var.h>
 #include <bevel/ops/shape/reshape.h>

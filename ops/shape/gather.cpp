@@ -1,6 +1,6 @@
 #include <bevel/core/autograd.h>
+#include <bevel/ops/shape/detail/gather_kernels.h>
 #include <bevel/ops/shape/gather.h>
-#include <bevel/ops/shape/gather_kernels.h>
 
 namespace bevel {
 

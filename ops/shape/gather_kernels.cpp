@@ -1,5 +1,5 @@
 #include <bevel/core/parallel.h>
-#include <bevel/ops/shape/gather_kernels.h>
+#include <bevel/ops/shape/detail/gather_kernels.h>
 
 #include <algorithm>
 #include <cstring>

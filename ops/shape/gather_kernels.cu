@@ -1,5 +1,5 @@
 #include <bevel/core/cuda/runtime.h>
-#include <bevel/ops/shape/gather_kernels.h>
+#include <bevel/ops/shape/detail/gather_kernels.h>
 
 #include <cub/device/device_radix_sort.cuh>
 

@@ -4,7 +4,7 @@
 #include <bevel/ops/reduction/sum.h>
 #include <bevel/ops/shape/reshape.h>
 #include <bevel/ops/softmax/cross_entropy.h>
-#include <bevel/ops/softmax/kernels.h>
+#include <bevel/ops/softmax/detail/kernels.h>
 #include <bevel/ops/softmax/softmax.h>
 
 namespace bevel {

@@ -1,4 +1,4 @@
-#include <bevel/ops/softmax/kernels.h>
+#include <bevel/ops/softmax/detail/kernels.h>
 #include <bevel/ops/kernel/reduce.cuh>
 
 namespace bevel::detail {

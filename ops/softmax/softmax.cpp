@@ -1,7 +1,7 @@
 #include <bevel/core/autograd.h>
 #include <bevel/ops/pointwise/binary.h>
 #include <bevel/ops/shape/reshape.h>
-#include <bevel/ops/softmax/kernels.h>
+#include <bevel/ops/softmax/detail/kernels.h>
 #include <bevel/ops/softmax/softmax.h>
 
 namespace bevel {

@@ -1,7 +1,7 @@
 // The extreme and variance steps for either backend; included once by g++ and once by nvcc.
 #pragma once
 
-#include <bevel/ops/reduction/kernels.h>
+#include <bevel/ops/reduction/detail/kernels.h>
 
 #include <limits>
 

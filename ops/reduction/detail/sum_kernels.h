@@ -1,7 +1,7 @@
 // sum_step for either backend; included once by g++ and once by nvcc.
 #pragma once
 
-#include <bevel/ops/reduction/kernels.h>
+#include <bevel/ops/reduction/detail/kernels.h>
 
 namespace bevel::detail {
 
