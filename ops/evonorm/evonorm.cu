@@ -64,21 +64,16 @@ struct Launcher {
     return result;
   }
   // Totals over the samples of sums [rows, N, C]; `runs` sums to a sample, [rows, N * runs, C], if given.
-  Tensor sum_samples(const Tensor& sums, int rows, int runs = 1) const {
+  void sum_samples(const Tensor& sums, int runs, const Totals<A>& totals) const {
     Sizes all = s;
     all.samples *= runs;
-    const Tensor total = workspace({rows, p.channels});
-    const dim3 grid(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes), static_cast<unsigned>(rows));
-    sum_samples_kernel<<<grid, dim3(column_lanes, column_rows), 0, stream>>>(all, sums.data<A>(), total.data<A>());
+    const dim3 grid(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
+                    static_cast<unsigned>(sums.size(0)));
+    sum_samples_kernel<<<grid, dim3(column_lanes, column_rows), 0, stream>>>(all, sums.data<A>(), totals);
     launched("evonorm: sum_samples_kernel");
-    return total;
   }
-  void parameter_gradients(const BackwardArguments& b, const Tensor& total, int v_row, const A* v_factor) const {
-    const A* rows = total.data<A>();
-    parameter_gradients_kernel<<<blocks_for(p.channels), small_threads, 0, stream>>>(
-        p.channels, rows, rows + p.channels, rows + v_row * p.channels, v_factor, b.dgamma.data<A>(), b.dbeta.data<A>(),
-        parameter(b.dv));
-    launched("evonorm: parameter_gradients_kernel");
+  void gate_gradients(const BackwardArguments& b, const Tensor& sums, int runs) const {
+    sum_samples(sums, runs, {{b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv)}, -1, nullptr});
   }
 
   Statistics gate_forward(const ForwardArguments& f) const {
@@ -101,54 +96,42 @@ struct Launcher {
         table.data<A>());
     launched("evonorm: gate_slopes_kernel");
     if (b.dx.defined()) map<GateBackward<A>>(b.x, b.dy, b.dx, table);
-    parameter_gradients(b, sum_samples(sums, 3), 2, nullptr);
-  }
-
-  Tensor maximum_table(const Statistics& statistics, const Tensor& gamma, const Tensor& beta, const Tensor& v,
-                       int rows) const {
-    const Tensor table = workspace({rows, p.samples, p.channels});
-    maximum_table_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
-        s, parameter(statistics.slice), parameter(statistics.batch), gamma.data<A>(), parameter(beta), parameter(v),
-        table.data<A>());
-    launched("evonorm: maximum_table_kernel");
-    return table;
+    gate_gradients(b, sums, 1);
   }
 
   Statistics maximum_forward(const ForwardArguments& f) const {
-    Statistics statistics{workspace({p.affine ? 0 : 4, p.samples, p.channels}), workspace({3, p.channels})};
-    if (!p.affine) {
-      const Tensor moment = moments(f.x);
-      instance_statistics_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(s, moment.data<double>(),
-                                                                                     statistics.slice.data<A>());
-      launched("evonorm: instance_statistics_kernel");
-      if (p.training)
-        batch_statistics_kernel<<<static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
-                                  dim3(column_lanes, column_rows), 0, stream>>>(
-            s, moment.data<double>(), statistics.batch.data<A>(), parameter(f.running_var));
-      else
-        running_statistics_kernel<<<blocks_for(p.channels), small_threads, 0, stream>>>(s, statistics.batch.data<A>(),
-                                                                                        f.running_var.data<A>());
-      launched("evonorm: batch_statistics_kernel");
-    }
-    map<MaximumForward<A>>(f.x, f.y, maximum_table(statistics, f.gamma, f.beta, f.v, 6));
+    const Statistics statistics{workspace({maximum_rows, p.samples, p.channels}), workspace({3, p.channels})};
+    const Tensor moment = p.affine ? Tensor() : moments(f.x);
+    if (!p.affine && p.training)
+      batch_statistics_kernel<<<static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
+                                dim3(column_lanes, column_rows), 0, stream>>>(
+          s, moment.data<double>(), statistics.batch.data<A>(), parameter(f.running_var));
+    else if (!p.affine)
+      running_statistics_kernel<<<blocks_for(p.channels), small_threads, 0, stream>>>(s, statistics.batch.data<A>(),
+                                                                                      f.running_var.data<A>());
+    launched("evonorm: batch_statistics_kernel");
+    maximum_statistics_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
+        s, p.affine ? nullptr : moment.data<double>(), statistics.batch.data<A>(), f.gamma.data<A>(), f.beta.data<A>(),
+        parameter(f.v), statistics.slice.data<A>());
+    launched("evonorm: maximum_statistics_kernel");
+    map<MaximumForward<A>>(f.x, f.y, statistics.slice);
     return statistics;
   }
 
   void maximum_backward(const BackwardArguments& b) const {
-    const Tensor table = maximum_table(b.statistics, b.gamma, {}, b.v, 8);
-    const Tensor partial = reduce<MaximumReduce<A>>(b.x, b.dy, table.data<A>(), false);
-    const Tensor sums = workspace({5, p.samples, p.channels});
-    sum_runs_kernel<<<blocks_for(5 * s.maps()), small_threads, 0, stream>>>(s, 5, partial.data<A>(), sums.data<A>());
-    launched("evonorm: sum_runs_kernel");
-    const Tensor total = sum_samples(sums, 5);
-    if (b.dx.defined()) {
-      maximum_slopes_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
-          s, parameter(b.statistics.slice), parameter(b.statistics.batch), sums.data<A>(), total.data<A>(),
-          table.data<A>());
-      launched("evonorm: maximum_slopes_kernel");
-      map<MaximumBackward<A>>(b.x, b.dy, b.dx, table);
-    }
-    parameter_gradients(b, total, 4, b.gamma.data<A>());
+    const Tensor partial = reduce<MaximumReduce<A>>(b.x, b.dy, b.statistics.slice.data<A>(), false);
+    const Tensor batch_total = workspace({p.channels});
+    sum_samples(partial, t.splits,
+                {{b.dgamma.data<A>(), b.dbeta.data<A>(), batch_total.data<A>(), nullptr, parameter(b.dv)},
+                 4,
+                 b.gamma.data<A>()});
+    if (!b.dx.defined()) return;
+    const Tensor table = workspace({8, p.samples, p.channels});
+    maximum_slopes_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
+        s, b.statistics.slice.data<A>(), b.statistics.batch.data<A>(), partial.data<A>(), batch_total.data<A>(),
+        table.data<A>());
+    launched("evonorm: maximum_slopes_kernel");
+    map<MaximumBackward<A>>(b.x, b.dy, b.dx, table);
   }
 };
 
@@ -161,19 +144,20 @@ std::int64_t alignment(std::initializer_list<Tensor> pictures) {
   return bytes;
 }
 
-// Calls f(launcher) with the type of the pictures and the lanes of a pack: as many as fill 16 bytes (8 for the half
-// types, whose coefficients would not fit into registers otherwise) where sizes and addresses allow, else 1.
+// Calls f(launcher) with the type of the pictures and the elements of a pack: as many as fill 16 bytes (8 bytes for the
+// half types, if need be) where sizes and addresses allow, else 1.
 template <class F>
 void with_launcher(const Problem& p, Cuda backend, std::initializer_list<Tensor> pictures, const F& f) {
   const gpu::DeviceGuard guard(backend.device);
+  const std::int64_t inner = p.layout == Layout::nhwc ? p.channels : p.pixels, bytes = alignment(pictures);
   visit_floating(p.dtype, "evonorm", [&]<class T>() {
-    constexpr int P = sizeof(T) == 8 ? 2 : 4;
-    bool packs = (p.layout == Layout::nhwc ? p.channels : p.pixels) % P == 0;
-    packs = packs && alignment(pictures) % std::int64_t{P * sizeof(T)} == 0;
-    if (packs)
-      f(Launcher<T, P>{p, backend});
-    else
-      f(Launcher<T, 1>{p, backend});
+    constexpr int full = 16 / static_cast<int>(sizeof(T));
+    const auto fits = [&](int pack) { return inner % pack == 0 && bytes % (pack * size_of(p.dtype)) == 0; };
+    if (fits(full)) return f(Launcher<T, full>{p, backend});
+    if constexpr (full == 8) {
+      if (fits(4)) return f(Launcher<T, 4>{p, backend});
+    }
+    f(Launcher<T, 1>{p, backend});
   });
 }
 
@@ -224,7 +208,7 @@ void resident_backward(const Problem& p, Cuda backend, const Residency& r, const
   const auto launch = nchw ? resident_backward_nchw : resident_backward_nhwc;
   launch(backend, p.dtype, r, resident_sizes(p, r), arguments);
   const Launcher<float, 1> small{p, backend};
-  small.parameter_gradients(b, small.sum_samples(sums, 3, runs), 2, nullptr);
+  small.gate_gradients(b, sums, runs);
 }
 
 }  // namespace

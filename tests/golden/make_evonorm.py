@@ -142,7 +142,8 @@ def main():
                   cases=list(filter(written, cases)))
     path = pathlib.Path(__file__).with_name("evonorm.json")
     path.write_text(json.dumps(result, separators=(",", ":")) + "\n")
-    print(f"{path}: {len(result['cases'])} cases, {path.stat().st_size} bytes, torch {torch.__version__}, timm {timm.__version__}")
+    print(f"{path}: {len(result['cases'])} cases, {path.stat().st_size} bytes")
+    print(f"torch {torch.__version__}, timm {timm.__version__}")
 
 
 if __name__ == "__main__":

@@ -115,28 +115,12 @@ __global__ void gate_slopes_kernel(Sizes s, const A* partial, const A* slice, co
 
 // --- maximum ---
 
-// slice[0 .. 3][n][c] = mean and instance deviation, each in two parts. One thread a map.
-template <class A>
-__global__ void instance_statistics_kernel(Sizes s, const double* moments, A* slice) {
-  const std::int64_t map = thread_index();
-  if (map >= s.maps()) return;
-  double value[3] = {};
-  for (std::int64_t run = 0; run < s.splits; ++run) {
-    double other[3];
-    load_moments(s, moments, map / s.channels, run, map % s.channels, other);
-    Chan::merge(value, other);
-  }
-  split_value(value[1], slice[map], slice[s.maps() + map]);
-  const double square = value[2] / value[0] + (s.about_zero ? value[1] * value[1] : 0);
-  split_value(sqrt(square + s.eps), slice[2 * s.maps() + map], slice[3 * s.maps() + map]);
-}
-
-inline constexpr int column_lanes = 32, column_rows = 16;
+inline constexpr int column_lanes = 32, column_rows = 32;
 
 // Merges the values of a column of threads of a (column_lanes, column_rows) block; row 0 has the result.
 template <class Merge, int K>
 __device__ void column_merge(double (&value)[K]) {
-  __shared__ double shared[K][column_rows][column_lanes];
+  __shared__ double shared[K][column_rows / 2][column_lanes];
   for (int step = column_rows / 2; step > 0; step /= 2) {
     const int row = static_cast<int>(threadIdx.y);
     if (row >= step && row < 2 * step)
@@ -180,83 +164,88 @@ __global__ void running_statistics_kernel(Sizes s, A* batch, const A* running_va
   batch[2 * s.channels + c] = static_cast<A>(sqrt(static_cast<double>(running_var[c]) + s.eps));
 }
 
-// Rows of MaximumForward; the first of them are those of MaximumReduce.
+// Statistics of the maximum kept for backward, rows of [N, C]: those of MaximumForward, then the mean in two parts.
+inline constexpr int maximum_rows = 8;
+
+// One thread a map. Without moments (the affine case) the maximum is 1.
 template <class A>
-__global__ void maximum_table_kernel(Sizes s, const A* slice, const A* batch, const A* gamma, const A* beta, const A* v,
-                                     A* table) {
+__global__ void maximum_statistics_kernel(Sizes s, const double* moments, const A* batch, const A* gamma, const A* beta,
+                                          const A* v, A* table) {
   const std::int64_t map = thread_index();
   if (map >= s.maps()) return;
-  const std::int64_t c = map % s.channels;
-  A a = 0, i = 0, i_low = 0, b = 1;
-  if (!s.affine) {
-    i = slice[2 * s.maps() + map];
-    i_low = slice[3 * s.maps() + map];
+  const std::int64_t c = map % s.channels, maps = s.maps();
+  A a = 0, i = 0, i_low = 0, b = 1, mean = 0, mean_low = 0;
+  if (moments != nullptr) {
+    double value[3] = {};
+    for (std::int64_t run = 0; run < s.splits; ++run) {
+      double other[3];
+      load_moments(s, moments, map / s.channels, run, c, other);
+      Chan::merge(value, other);
+    }
+    split_value(value[1], mean, mean_low);
+    split_value(sqrt(value[2] / value[0] + (s.about_zero ? value[1] * value[1] : 0) + s.eps), i, i_low);
     b = batch[2 * s.channels + c];
     if (isnan(b)) i = b;
     a = s.variant == EvoNorm::B0 ? v[c] : s.variant == EvoNorm::B1 ? i : A(-1);
   }
-  table[map] = a;
-  table[s.maps() + map] = i;
-  table[2 * s.maps() + map] = i_low;
-  table[3 * s.maps() + map] = b;
-  table[4 * s.maps() + map] = gamma[c];
-  if (beta != nullptr) table[5 * s.maps() + map] = beta[c];
+  const A row[maximum_rows] = {a, i, i_low, b, gamma[c], beta[c], mean, mean_low};
+  for (int k = 0; k < maximum_rows; ++k) table[k * maps + map] = row[k];
 }
 
-// sums[k][n][c] = sum over the runs of partial[k][n][run][c].
+// Where the totals of sums over the batch go: row k to to[k], of the channels, if that is not null; row `scaled` is
+// multiplied by -factor first.
 template <class A>
-__global__ void sum_runs_kernel(Sizes s, int rows, const A* partial, A* sums) {
-  const std::int64_t i = thread_index();
-  if (i >= rows * s.maps()) return;
-  double sum = 0;
-  const A* from = partial + i / s.channels * s.splits * s.channels + i % s.channels;
-  for (std::int64_t run = 0; run < s.splits; ++run) sum += static_cast<double>(from[run * s.channels]);
-  sums[i] = static_cast<A>(sum);
-}
+struct Totals {
+  A* to[5];
+  int scaled;
+  const A* factor;
+};
 
-// total[k][c] = sum over the samples of sums[k][n][c]; blockIdx.y is k.
+// Sums over the samples of sums[k][n][c]; blockIdx.y is k.
 template <class A>
-__global__ void sum_samples_kernel(Sizes s, const A* sums, A* total) {
+__global__ void sum_samples_kernel(Sizes s, const A* sums, Totals<A> totals) {
+  const int k = static_cast<int>(blockIdx.y);
+  if (totals.to[k] == nullptr) return;
   const std::int64_t c = std::int64_t{blockIdx.x} * column_lanes + threadIdx.x;
   double sum[1] = {};
-  if (c < s.channels)
+  if (c < s.channels) {
+    const A* from = sums + k * s.samples * s.channels + c;
+#pragma unroll 8
     for (std::int64_t n = threadIdx.y; n < s.samples; n += column_rows)
-      sum[0] += static_cast<double>(sums[(blockIdx.y * s.samples + n) * s.channels + c]);
+      sum[0] += static_cast<double>(from[n * s.channels]);
+  }
   column_merge<Add>(sum);
-  if (c < s.channels && threadIdx.y == 0) total[blockIdx.y * s.channels + c] = static_cast<A>(sum[0]);
+  if (c >= s.channels || threadIdx.y != 0) return;
+  const double factor = k == totals.scaled ? -static_cast<double>(totals.factor[c]) : 1;
+  totals.to[k][c] = static_cast<A>(factor * sum[0]);
 }
 
-// Gradients of the parameters from totals over the batch; v_factor (may be null) multiplies that of v, negated.
+// Rows of MaximumBackward, from the statistics, the sums of MaximumReduce over runs, and the batch's total of its
+// third.
 template <class A>
-__global__ void parameter_gradients_kernel(std::int64_t channels, const A* dgamma_total, const A* dbeta_total,
-                                           const A* dv_total, const A* v_factor, A* dgamma, A* dbeta, A* dv) {
-  const std::int64_t c = thread_index();
-  if (c >= channels) return;
-  dgamma[c] = dgamma_total[c];
-  dbeta[c] = dbeta_total[c];
-  if (dv != nullptr) dv[c] = v_factor != nullptr ? -v_factor[c] * dv_total[c] : dv_total[c];
-}
-
-// Rows of MaximumBackward; the first five are there already.
-template <class A>
-__global__ void maximum_slopes_kernel(Sizes s, const A* slice, const A* batch, const A* sums, const A* total,
-                                      A* table) {
+__global__ void maximum_slopes_kernel(Sizes s, const A* statistics, const A* batch, const A* partial,
+                                      const A* batch_total, A* table) {
   const std::int64_t map = thread_index();
   if (map >= s.maps()) return;
   const std::int64_t c = map % s.channels, maps = s.maps();
+  for (int k = 0; k < 5; ++k) table[k * maps + map] = statistics[k * maps + map];
   double pivot = 0, slope = 0, offset = 0;
   if (!s.affine) {
-    const double gamma = static_cast<double>(table[4 * maps + map]), pixels = static_cast<double>(s.pixels);
-    const double instance_sum = static_cast<double>(sums[3 * maps + map]) +
-                                (s.variant == EvoNorm::B1 ? static_cast<double>(sums[4 * maps + map]) : 0);
-    pivot = static_cast<double>(slice[map]);
-    const double centre = s.about_zero ? 0 : pivot + static_cast<double>(slice[maps + map]);
-    slope = -gamma * instance_sum / (pixels * static_cast<double>(slice[2 * maps + map]));
+    const double gamma = static_cast<double>(statistics[4 * maps + map]), pixels = static_cast<double>(s.pixels);
+    double instance_sum = 0;
+    for (std::int64_t run = 0; run < s.splits; ++run) {
+      const std::int64_t at = (map / s.channels * s.splits + run) * s.channels + c;
+      instance_sum += static_cast<double>(partial[3 * maps * s.splits + at]);
+      if (s.variant == EvoNorm::B1) instance_sum += static_cast<double>(partial[4 * maps * s.splits + at]);
+    }
+    pivot = static_cast<double>(statistics[6 * maps + map]);
+    const double centre = s.about_zero ? 0 : pivot + static_cast<double>(statistics[7 * maps + map]);
+    slope = -gamma * instance_sum / (pixels * static_cast<double>(statistics[maps + map]));
     offset = slope * (pivot - centre);
     if (s.training) {
       const double mean = static_cast<double>(batch[c]) + static_cast<double>(batch[s.channels + c]);
       const double batch_slope =
-          -gamma * static_cast<double>(total[2 * s.channels + c]) /
+          -gamma * static_cast<double>(batch_total[c]) /
           (static_cast<double>(s.samples) * pixels * static_cast<double>(batch[2 * s.channels + c]));
       slope += batch_slope;
       offset += batch_slope * (pivot - mean);

@@ -9,6 +9,7 @@
 #include <bevel/ops/evonorm/detail/formula.h>
 #include <bevel/ops/evonorm/detail/problem.h>
 #include <bevel/ops/kernel/pack.h>
+#include <bevel/ops/evonorm/detail/held.cuh>
 
 #include <algorithm>
 
@@ -40,7 +41,7 @@ inline Tiling tiling(const Problem& p, int pack) {
            .channels = p.channels,
            .nhwc = p.layout == Layout::nhwc,
            .lanes = 1,
-           .threads = p.pixels > 1024 ? 256 : 32,
+           .threads = p.pixels > 16384 ? 256 : 32,
            .splits = 1,
            .split_pixels = p.pixels};
   while (t.lanes < 32 && t.lanes < p.channels / pack) t.lanes *= 2;
@@ -58,45 +59,47 @@ inline Tiling tiling(const Problem& p, int pack) {
 // Where a thread works. NHWC: pixels first, first + step ... < last of `pack` channels from `channel`. NCHW: the same
 // of one channel, in packs of neighbouring pixels.
 struct Place {
-  std::int64_t sample, channel, run, first, last, step;
+  std::int64_t sample, channel, run;
+  std::int64_t start, first, stride;  // offsets in x: of the run, of the thread's first pack, between its packs
+  int count;                          // of its packs
   bool active;
 };
 
+// `reverse`: the blocks begin at the end, where the pass before has just been and the second-level cache has x.
 template <int P>
-__device__ inline Place place(const Tiling& t) {
+__device__ inline Place place(const Tiling& t, bool reverse = false) {
   Place at;
-  std::int64_t index;
-  if (t.nhwc) {
-    index = blockIdx.x;
-  } else {
-    index = (std::int64_t{blockIdx.x} * block_threads + threadIdx.x) / t.threads;
-  }
-  const std::int64_t split = index % t.splits;
+  const std::int64_t block = reverse ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  const int thread = static_cast<int>(threadIdx.x);
+  const std::int64_t index = t.nhwc ? block : (block * block_threads + thread) / t.threads;
   const std::int64_t tiles = t.tiles(P);
   const std::int64_t tile = index / t.splits % tiles;
   at.sample = index / t.splits / tiles;
-  at.run = split;
-  const std::int64_t begin = split * t.split_pixels;
-  at.last = begin + t.split_pixels < t.pixels ? begin + t.split_pixels : t.pixels;
+  at.run = index % t.splits;
+  const std::int64_t begin = at.run * t.split_pixels;
+  const std::int64_t pixels = begin + t.split_pixels < t.pixels ? t.split_pixels : t.pixels - begin;
+  std::int64_t row, rows;
   if (t.nhwc) {
-    const int lane = static_cast<int>(threadIdx.x) % t.lanes;
-    at.channel = (tile * t.lanes + lane) * P;
-    at.first = begin + static_cast<int>(threadIdx.x) / t.lanes;
-    at.step = block_threads / t.lanes;
+    at.channel = (tile * t.lanes + thread % t.lanes) * P;
     at.active = at.channel < t.channels;
+    row = thread / t.lanes;
+    rows = block_threads / t.lanes;
+    at.start = (at.sample * t.pixels + begin) * t.channels + at.channel;
+    at.first = at.start + row * t.channels;
+    at.stride = rows * t.channels;
+    at.count = static_cast<int>((pixels - row + rows - 1) / rows);
   } else {
     at.channel = tile;
-    at.first = begin + static_cast<int>(threadIdx.x) % t.threads * P;
-    at.step = t.threads * P;
     at.active = at.sample < t.samples;
+    row = thread % t.threads;
+    rows = t.threads;
+    at.start = (at.sample * t.channels + at.channel) * t.pixels + begin;
+    at.first = at.start + row * P;
+    at.stride = rows * P;
+    at.count = static_cast<int>((pixels / P - row + rows - 1) / rows);
   }
-  if (!at.active) at.first = at.last = 0;
+  if (!at.active || at.count < 0) at.count = 0;
   return at;
-}
-
-__device__ inline std::int64_t offset_of(const Tiling& t, const Place& at, std::int64_t pixel) {
-  return t.nhwc ? (at.sample * t.pixels + pixel) * t.channels + at.channel
-                : (at.sample * t.channels + at.channel) * t.pixels + pixel;
 }
 
 // --- merging ---
@@ -139,7 +142,7 @@ __device__ void warp_merge(A (&value)[K]) {
 template <class Merge, int P, class A, int K>
 __device__ void merge_place(const Tiling& t, A (&value)[P][K]) {
   if (t.nhwc) {
-    __shared__ A shared[K * P][block_threads];
+    __shared__ A shared[K * P][block_threads / 2];
     for (int step = block_threads / 2; step >= t.lanes; step /= 2) {
       const int thread = static_cast<int>(threadIdx.x);
       if (thread >= step && thread < 2 * step) {
@@ -185,17 +188,30 @@ __device__ inline bool leads(const Tiling& t, const Place& at) {
 
 template <int P, class T>
 __device__ inline void load(const T* from, compute_t<T> (&to)[P]) {
-  const auto pack = *reinterpret_cast<const kernel::Pack<T, P>*>(from);
+  if constexpr (sizeof(T) == 8) {
+    const auto pack = *reinterpret_cast<const kernel::Pack<T, P>*>(from);
 #pragma unroll
-  for (int p = 0; p < P; ++p) to[p] = kernel::load(pack.lane[p]);
+    for (int p = 0; p < P; ++p) to[p] = pack.lane[p];
+  } else {
+    Held<T, P> held;
+    held.load(from);
+#pragma unroll
+    for (int p = 0; p < P; ++p) to[p] = held[p];
+  }
 }
 
 template <int P, class T>
 __device__ inline void store(T* to, const compute_t<T> (&from)[P]) {
-  kernel::Pack<T, P> pack;
+  if constexpr (sizeof(T) == 8) {
+    kernel::Pack<T, P> pack;
 #pragma unroll
-  for (int p = 0; p < P; ++p) pack.lane[p] = kernel::store<T>(from[p]);
-  *reinterpret_cast<kernel::Pack<T, P>*>(to) = pack;
+    for (int p = 0; p < P; ++p) pack.lane[p] = from[p];
+    *reinterpret_cast<kernel::Pack<T, P>*>(to) = pack;
+  } else {
+    Held<T, P> held;
+    held.set(from);
+    held.store(to);
+  }
 }
 
 // Coefficients of P lanes, from a table of rows of channels: row k of sample n begins at (k * samples + n) * channels,
@@ -216,8 +232,9 @@ __device__ inline void load_coefficients(const A* table, bool shared, const Tili
 
 // partial[k][sample][run][channel] = sum over the run of term k.
 template <class Formula, int P, class T>
-__global__ void __launch_bounds__(block_threads)
-    reduce_kernel(Tiling t, const T* x, const T* dy, const compute_t<T>* table, bool shared, compute_t<T>* partial) {
+__global__ void __launch_bounds__(block_threads, P > 4 ? 2 : 3)
+    reduce_kernel(Tiling t, const T* __restrict__ x, const T* __restrict__ dy, const compute_t<T>* __restrict__ table,
+                  bool shared, compute_t<T>* __restrict__ partial) {
   using A = compute_t<T>;
   constexpr int K = Formula::sums;
   const Place at = place<P>(t);
@@ -225,11 +242,13 @@ __global__ void __launch_bounds__(block_threads)
   if (at.active) {
     Formula formula[P];
     load_coefficients(table, shared, t, at, formula);
-#pragma unroll 2
-    for (std::int64_t pixel = at.first; pixel < at.last; pixel += at.step) {
+    x += at.first;
+    dy += at.first;
+#pragma unroll(P > 4 ? 2 : 4)
+    for (int i = 0; i < at.count; ++i, x += at.stride, dy += at.stride) {
       A from[P], upstream[P];
-      load<P>(x + offset_of(t, at, pixel), from);
-      load<P>(dy + offset_of(t, at, pixel), upstream);
+      load<P>(x, from);
+      load<P>(dy, upstream);
 #pragma unroll
       for (int p = 0; p < P; ++p) {
         A term[K];
@@ -253,53 +272,51 @@ __global__ void __launch_bounds__(block_threads)
 // Computed from x - pivot with a pivot that lies among the x, so that nothing is lost to a common offset; each thread
 // takes the moments of four values at a time about their own mean and merges them.
 template <int P, class T>
-__global__ void __launch_bounds__(block_threads) moments_kernel(Tiling t, const T* x, double* moments) {
+__global__ void __launch_bounds__(block_threads)
+    moments_kernel(Tiling t, const T* __restrict__ x, double* __restrict__ moments) {
   using A = compute_t<T>;
   constexpr int rows = 4;
   const Place at = place<P>(t);
   A pivot[P] = {}, value[P][3] = {};
   if (at.active) {
-    const std::int64_t begin = at.run * t.split_pixels;
 #pragma unroll
-    for (int p = 0; p < P; ++p) pivot[p] = kernel::load(x[offset_of(t, at, begin) + (t.nhwc ? p : 0)]);
-    std::int64_t pixel = at.first;
-    A count = 0;
-    for (; pixel + (rows - 1) * at.step < at.last; pixel += rows * at.step) {
-      A from[rows][P];
+    for (int p = 0; p < P; ++p) pivot[p] = kernel::load(x[at.start + (t.nhwc ? p : 0)]);
+    const T* from = x + at.first;
+    int i = 0;
+    for (; i + rows <= at.count; i += rows, from += rows * at.stride) {
+      A part[rows][P];
 #pragma unroll
-      for (int r = 0; r < rows; ++r) load<P>(x + offset_of(t, at, pixel + r * at.step), from[r]);
-      const A share = A(rows) / (count + A(rows));
+      for (int r = 0; r < rows; ++r) load<P>(from + r * at.stride, part[r]);
+      const A count = A(i), share = A(rows) / (count + A(rows));
 #pragma unroll
       for (int p = 0; p < P; ++p) {
         A sum = 0, squares = 0;
 #pragma unroll
         for (int r = 0; r < rows; ++r) {
-          from[r][p] -= pivot[p];
-          sum += from[r][p];
+          part[r][p] -= pivot[p];
+          sum += part[r][p];
         }
-        const A mean = sum / A(rows);
+        const A mean = sum * (A(1) / A(rows));
 #pragma unroll
-        for (int r = 0; r < rows; ++r) squares += (from[r][p] - mean) * (from[r][p] - mean);
+        for (int r = 0; r < rows; ++r) squares += (part[r][p] - mean) * (part[r][p] - mean);
         const A delta = mean - value[p][1];
         value[p][1] += delta * share;
         value[p][2] += squares + delta * delta * (count * share);
       }
-      count += A(rows);
     }
-    for (; pixel < at.last; pixel += at.step) {
-      A from[P];
-      load<P>(x + offset_of(t, at, pixel), from);
-      const A share = A(1) / (count + A(1));
+    for (; i < at.count; ++i, from += at.stride) {
+      A part[P];
+      load<P>(from, part);
+      const A count = A(i), share = A(1) / (count + A(1));
 #pragma unroll
       for (int p = 0; p < P; ++p) {
-        const A delta = from[p] - pivot[p] - value[p][1];
+        const A delta = part[p] - pivot[p] - value[p][1];
         value[p][1] += delta * share;
         value[p][2] += delta * delta * (count * share);
       }
-      count += A(1);
     }
 #pragma unroll
-    for (int p = 0; p < P; ++p) value[p][0] = count;
+    for (int p = 0; p < P; ++p) value[p][0] = A(at.count);
   }
   merge_place<Chan>(t, value);
   if (!leads(t, at)) return;
@@ -313,36 +330,43 @@ __global__ void __launch_bounds__(block_threads) moments_kernel(Tiling t, const 
 }
 
 template <class Formula, int P, class T>
-__global__ void __launch_bounds__(block_threads) forward_kernel(Tiling t, const T* x, T* y, const compute_t<T>* table) {
-  const Place at = place<P>(t);
+__global__ void __launch_bounds__(block_threads)
+    forward_kernel(Tiling t, const T* __restrict__ x, T* __restrict__ y, const compute_t<T>* __restrict__ table) {
+  const Place at = place<P>(t, true);
   if (!at.active) return;
   Formula formula[P];
   load_coefficients(table, false, t, at, formula);
-#pragma unroll 2
-  for (std::int64_t pixel = at.first; pixel < at.last; pixel += at.step) {
+  x += at.first;
+  y += at.first;
+#pragma unroll(P > 4 ? 2 : 4)
+  for (int i = 0; i < at.count; ++i, x += at.stride, y += at.stride) {
     compute_t<T> value[P];
-    load<P>(x + offset_of(t, at, pixel), value);
+    load<P>(x, value);
 #pragma unroll
     for (int p = 0; p < P; ++p) value[p] = formula[p](value[p]);
-    store<P>(y + offset_of(t, at, pixel), value);
+    store<P>(y, value);
   }
 }
 
 template <class Formula, int P, class T>
 __global__ void __launch_bounds__(block_threads)
-    backward_kernel(Tiling t, const T* x, const T* dy, T* dx, const compute_t<T>* table) {
-  const Place at = place<P>(t);
+    backward_kernel(Tiling t, const T* __restrict__ x, const T* __restrict__ dy, T* __restrict__ dx,
+                    const compute_t<T>* __restrict__ table) {
+  const Place at = place<P>(t, true);
   if (!at.active) return;
   Formula formula[P];
   load_coefficients(table, false, t, at, formula);
-#pragma unroll 2
-  for (std::int64_t pixel = at.first; pixel < at.last; pixel += at.step) {
+  x += at.first;
+  dy += at.first;
+  dx += at.first;
+#pragma unroll(P > 4 ? 2 : 4)
+  for (int i = 0; i < at.count; ++i, x += at.stride, dy += at.stride, dx += at.stride) {
     compute_t<T> value[P], upstream[P];
-    load<P>(x + offset_of(t, at, pixel), value);
-    load<P>(dy + offset_of(t, at, pixel), upstream);
+    load<P>(x, value);
+    load<P>(dy, upstream);
 #pragma unroll
     for (int p = 0; p < P; ++p) value[p] = formula[p](value[p], upstream[p]);
-    store<P>(dx + offset_of(t, at, pixel), value);
+    store<P>(dx, value);
   }
 }
 
