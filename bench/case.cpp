@@ -23,20 +23,18 @@ std::int64_t Case::bytes() const {
 }
 
 namespace {
-std::int64_t parse_size(const std::string& digits, const std::string& text) {
-  const bool is_number =
-      !digits.empty() && digits.size() < 13 && digits.find_first_not_of("0123456789") == std::string::npos;
-  require(is_number, "shape: expected something like 2^28 or 32x64x56x56; got '", text, "'");
-  return std::stoll(digits);
+std::int64_t parse_size(std::string part, const std::string& text) {
+  const bool is_power = part.rfind("2^", 0) == 0;
+  if (is_power) part = part.substr(2);
+  const bool is_number = !part.empty() && part.size() < 13 && part.find_first_not_of("0123456789") == std::string::npos;
+  require(is_number, "shape: expected something like 2^28, 2^24x4 or 32x64x56x56; got '", text, "'");
+  const std::int64_t number = std::stoll(part);
+  require(!is_power || number <= 40, "shape: 2^40 is the limit; got '", text, "'");
+  return is_power ? std::int64_t{1} << number : number;
 }
 }  // namespace
 
 NamedShape parse_shape(const std::string& text) {
-  if (text.rfind("2^", 0) == 0) {
-    const std::int64_t exponent = parse_size(text.substr(2), text);
-    require(exponent <= 40, "shape: 2^40 is the limit; got '", text, "'");
-    return {text, Shape{std::int64_t{1} << exponent}};
-  }
   std::vector<std::int64_t> sizes;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('x', begin), text.size());
@@ -49,20 +47,23 @@ NamedShape parse_shape(const std::string& text) {
 namespace {
 constexpr std::int64_t pool_size = std::int64_t{1} << 17;
 
+template <class T>
+void fill_pool(T* values, Range range) {
+  for (std::int64_t i = 0; i < pool_size; ++i) {
+    const Philox4 words = philox(2026, static_cast<std::uint64_t>(i), 0);
+    double value = range.low + (range.high - range.low) * uniform_double(words.word[0], words.word[1]);
+    if (range.boxes && i % 4 >= 2) value += range.high - range.low;
+    values[i] = static_cast<T>(static_cast<compute_t<T>>(value));
+  }
+}
+
 // The numbers that every random tensor is made of.
 const Tensor& random_pool(Dtype dtype, Range range) {
-  static auto& pools = *new std::map<std::tuple<Dtype, double, double>, Tensor>;
-  Tensor& pool = pools[{dtype, range.low, range.high}];
+  static auto& pools = *new std::map<std::tuple<Dtype, double, double, bool>, Tensor>;
+  Tensor& pool = pools[{dtype, range.low, range.high, range.boxes}];
   if (pool.defined()) return pool;
   pool = Tensor::empty({pool_size}, {.dtype = dtype});
-  visit_floating(dtype, "random", [&]<class T>() {
-    T* values = pool.data<T>();
-    for (std::int64_t i = 0; i < pool_size; ++i) {
-      const Philox4 words = philox(2026, static_cast<std::uint64_t>(i), 0);
-      const double value = range.low + (range.high - range.low) * uniform_double(words.word[0], words.word[1]);
-      values[i] = static_cast<T>(static_cast<compute_t<T>>(value));
-    }
-  });
+  visit_floating(dtype, "random", [&]<class T>() { fill_pool(pool.data<T>(), range); });
   return pool;
 }
 }  // namespace
@@ -71,9 +72,10 @@ Tensor random(const Shape& shape, Dtype dtype, Device device, std::uint64_t seed
   const Tensor& pool = random_pool(dtype, range);
   const Tensor result = Tensor::empty(shape, {.dtype = dtype, .device = device});
   const std::int64_t count = result.numel();
-  // Each tensor starts elsewhere in the pool; an odd period keeps channels from being alike.
-  const auto begin = static_cast<std::int64_t>((seed * 7919 + 13) % (pool_size / 2));
-  std::int64_t filled = std::min(count, pool_size / 2 - 1);
+  // Each tensor starts elsewhere in the pool. The period is a whole number of boxes, and no power of two, which would
+  // make channels alike.
+  const auto begin = static_cast<std::int64_t>((seed * 7919 + 13) % (pool_size / 8)) * 4;
+  std::int64_t filled = std::min(count, pool_size / 2 - 4);
   if (count > 0) result.view({filled}).copy_from(pool.view({filled}, begin));
   while (filled < count) {
     const std::int64_t next = std::min(filled, count - filled);

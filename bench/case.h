@@ -47,7 +47,7 @@ struct NamedShape {
   std::string text;
   Shape shape;
 };
-// Reads 2^28 or 32x64x56x56.
+// Reads 2^28, 2^24x4 or 32x64x56x56.
 NamedShape parse_shape(const std::string& text);
 
 // Which cases to list. Nothing in a list means the defaults of the operator.
@@ -63,10 +63,11 @@ std::vector<Case> evonorm_cases(const Selection& selection);
 std::vector<Case> optimizer_cases(const Selection& selection);
 
 // Uniform in [low, high); made from a pool of random numbers, repeated, so that large tensors are filled at the speed
-// of memory.
+// of memory. Of boxes the last two coordinates are larger by high - low: so each box has an area.
 struct Range {
   double low = -2;
   double high = 2;
+  bool boxes = false;
 };
 Tensor random(const Shape& shape, Dtype dtype, Device device, std::uint64_t seed, Range range = {});
 

@@ -50,7 +50,54 @@ def poisson_nll(x, t, reduction="mean"):
     return F.poisson_nll_loss(x, t, log_input=True, full=False, reduction=reduction)
 
 
+def _overlap(x, t):
+    """Intersection, union and the enclosing box of boxes in corner form."""
+    size, target_size = (x[:, 2:] - x[:, :2]).clamp(min=0), (t[:, 2:] - t[:, :2]).clamp(min=0)
+    common = (torch.minimum(x[:, 2:], t[:, 2:]) - torch.maximum(x[:, :2], t[:, :2])).clamp(min=0).prod(dim=1)
+    union = size.prod(dim=1) + target_size.prod(dim=1) - common
+    hull = torch.maximum(x[:, 2:], t[:, 2:]) - torch.minimum(x[:, :2], t[:, :2])
+    return common, union, hull, size, target_size
+
+
+def iou_loss(x, t, reduction="mean"):
+    common, union, *_ = _overlap(x, t)
+    return _reduce(1 - common / union, reduction)
+
+
+def giou_loss(x, t, reduction="mean"):
+    common, union, hull, *_ = _overlap(x, t)
+    area = hull.prod(dim=1)
+    return _reduce(1 - common / union + (area - union) / area, reduction)
+
+
+def diou_loss(x, t, reduction="mean"):
+    common, union, hull, *_ = _overlap(x, t)
+    return _reduce(1 - common / union + _distance(x, t, hull), reduction)
+
+
+def ciou_loss(x, t, reduction="mean"):
+    common, union, hull, size, target_size = _overlap(x, t)
+    angles = torch.atan(target_size[:, 0] / target_size[:, 1]) - torch.atan(size[:, 0] / size[:, 1])
+    v = 4 / math.pi**2 * angles**2
+    iou = common / union
+    alpha = (v / (1 - iou + v)).detach()
+    return _reduce(1 - iou + _distance(x, t, hull) + alpha * v, reduction)
+
+
+def _distance(x, t, hull):
+    offset = (x[:, :2] + x[:, 2:] - t[:, :2] - t[:, 2:]) / 2
+    return offset.square().sum(dim=1) / hull.square().sum(dim=1)
+
+
+def boxes(shape, dtype, device):
+    low = uniform((*shape[:-1], 2), torch.float32, device, 0, 1)
+    high = uniform((*shape[:-1], 2), torch.float32, device, 1, 2)
+    return torch.cat([low, high], dim=-1).to(dtype)
+
+
+BOX_LOSSES = {"iou_loss": iou_loss, "giou_loss": giou_loss, "diou_loss": diou_loss, "ciou_loss": ciou_loss}
 LOSSES = {
+    **BOX_LOSSES,
     "smooth_l1": F.smooth_l1_loss,
     "huber": F.huber_loss,
     "l1": F.l1_loss,
@@ -84,8 +131,11 @@ def make_sets(case, peer, device, count):
     needs_gradient = case["pass"] != "forward" and peer != "hand"
 
     def make_set():
-        x = uniform(shape, dtype, device, *input_range).requires_grad_(needs_gradient)
-        t = uniform(shape, dtype, device, *target_range)
+        if case["op"] in BOX_LOSSES:
+            x, t = boxes(shape, dtype, device), boxes(shape, dtype, device)
+        else:
+            x, t = uniform(shape, dtype, device, *input_range), uniform(shape, dtype, device, *target_range)
+        x.requires_grad_(needs_gradient)
         if not needs_gradient:
             return Workset(lambda: function(x, t))
         if case["pass"] == "loss+gradient":

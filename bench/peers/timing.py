@@ -148,10 +148,8 @@ class Timer:
 
 
 def shape_of(text):
-    """2^28 or 32x64x56x56."""
-    if text.startswith("2^"):
-        return (1 << int(text[2:]),)
-    return tuple(int(size) for size in text.split("x"))
+    """2^28, 2^24x4 or 32x64x56x56."""
+    return tuple(1 << int(part[2:]) if part.startswith("2^") else int(part) for part in text.split("x"))
 
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}

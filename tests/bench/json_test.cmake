@@ -34,6 +34,6 @@ function(run group shape least)
 endfunction()
 
 run(smooth_l1 1000x7 6)
-run(losses 1000x7 24)
+run(losses 1000x4 36)
 run(evonorm 2x8x5x3 12)
 run(optimizer 1000 2)
