@@ -104,34 +104,42 @@ __global__ void __launch_bounds__(loss_threads)
   if (pass.value && !pass.value_each) reduce_loss(body.sum, workspace, uniform, static_cast<C*>(pass.value));
 }
 
-template <Compiler compiler, class F, class T>
+// All dtypes that are computed in C; see loss_second_kernel.
+template <Compiler compiler, class F, class C>
 __global__ void __launch_bounds__(loss_threads)
     row_second_kernel(const __grid_constant__ LossPass pass, const F formula, LossWorkspace workspace) {
-  using C = compute_t<T>;
   const LossUniform<C> uniform(pass);
-  RowBody<F, T, true> body{formula, pass, uniform, false};
+  const AnyElements<C> elements{pass.dtype};
+  const auto row = [&](const void* data, std::int64_t i) {
+    Row<Number<C>> result;
+    for (int k = 0; k < 4; ++k) result[k] = data ? elements.load(data, 4 * i + k) : C(0);
+    return result;
+  };
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * loss_threads;
+  double sum = 0;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * loss_threads + threadIdx.x; i < pass.count;
        i += stride) {
-    const auto direction = [&](const void* data) {
-      const Number<C> zero = C(0);
-      return data ? body.load(data, i) : Row<Number<C>>{{zero, zero, zero, zero}};
+    const RowSecondOrder<C> second = row_second<C>(formula, row(pass.input, i), row(pass.target, i),
+                                                   row(pass.direction_input, i), row(pass.direction_target, i));
+    const Number<C> weight = pass.weight ? elements.load(pass.weight, i) : C(1);
+    const Number<C> upstream = pass.upstream_each ? Number<C>(elements.load(pass.upstream, i)) : uniform.upstream;
+    const auto adjusted = [&](Number<C> v) {
+      if (pass.weight) v = weighed(v, weight);
+      return uniform.is_zero ? Number<C>(0) : v;
     };
-    const RowSecondOrder<C> second = row_second<C>(formula, body.load(pass.input, i), body.load(pass.target, i),
-                                                   direction(pass.direction_input), direction(pass.direction_target));
-    Number<C> weight = C(1);
-    if (pass.weight) weight = static_cast<C>(static_cast<const T*>(pass.weight)[i]);
-    Number<C> upstream = uniform.upstream;
-    if (pass.upstream_each) upstream = static_cast<C>(static_cast<const T*>(pass.upstream)[i]);
-    const Number<C> slope = body.adjusted(second.slope, weight);
+    const auto store = [&](void* to, const Row<Number<C>>& values) {
+      for (int k = 0; k < 4; ++k)
+        elements.store(to, 4 * i + k, ((adjusted(values[k]) * uniform.seed) * upstream).value);
+    };
+    const Number<C> slope = adjusted(second.slope);
     if (pass.value_each)
-      static_cast<T*>(pass.value)[i] = round_to<T>((slope * uniform.seed).value);
+      elements.store(pass.value, i, (slope * uniform.seed).value);
     else
-      body.sum += slope.value;
-    if (pass.d_input) body.store(pass.d_input, i, second.d_input, weight, upstream);
-    if (pass.d_target) body.store(pass.d_target, i, second.d_target, weight, upstream);
+      sum += slope.value;
+    if (pass.d_input) store(pass.d_input, second.d_input);
+    if (pass.d_target) store(pass.d_target, second.d_target);
   }
-  if (pass.value && !pass.value_each) reduce_loss(body.sum, workspace, uniform, static_cast<C*>(pass.value));
+  if (pass.value && !pass.value_each) reduce_loss(sum, workspace, uniform, static_cast<C*>(pass.value));
 }
 
 template <Compiler compiler, class T, class F>
@@ -147,7 +155,7 @@ void launch_row_pass(Cuda backend, const F& formula, const LossPass& pass) {
   const cudaStream_t stream = gpu::stream(backend);
   const LossWorkspace workspace = loss_workspace(backend);
   if (pass.is_second)
-    row_second_kernel<compiler, G, T><<<blocks, loss_threads, 0, stream>>>(pass, f, workspace);
+    row_second_kernel<compiler, G, compute_t<T>><<<blocks, loss_threads, 0, stream>>>(pass, f, workspace);
   else if (pass.wants_gradient())
     row_loss_kernel<compiler, G, T, true><<<blocks, loss_threads, 0, stream>>>(pass, f, is_aligned, workspace);
   else

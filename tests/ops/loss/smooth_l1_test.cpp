@@ -411,6 +411,24 @@ TEST_P(SmoothL1Test, MisalignedSlicesAndTails) {
         }
 }
 
+TEST_P(SmoothL1Test, LargeGradientsEqualThoseOfTheirPieces) {
+  const std::int64_t size = (1 << 22) + 1013;
+  const std::int64_t piece = 4099;
+  for (const Dtype dtype : {f32, f64, f16})
+    for (const int weighted : {0, 1}) {
+      const Tensor a = random({size}, dtype, 1, true);
+      const Tensor b = random({size}, dtype, 2);
+      const Tensor w = weighted ? random({size}, dtype, 3) : Tensor();
+      smooth_l1(a, b, {.reduction = Reduction::sum, .weight = w}).backward();
+      for (const std::int64_t offset : {std::int64_t{0}, std::int64_t{1} << 20, size - piece}) {
+        const Tensor part = a.detach().view({piece}, offset).set_requires_grad();
+        const Tensor part_weight = weighted ? w.view({piece}, offset) : Tensor();
+        smooth_l1(part, b.view({piece}, offset), {.reduction = Reduction::sum, .weight = part_weight}).backward();
+        EXPECT_TRUE(bit_equal(a.grad().view({piece}, offset), part.grad()));
+      }
+    }
+}
+
 TEST_P(SmoothL1Test, TheSameBitsAgain) {
   const Tensor input = random({1000003}, f32, 1);
   const Tensor target = random({1000003}, f32, 2);
@@ -509,6 +527,16 @@ TEST_F(SmoothL1CudaTest, MeanOfTwoToThe28Elements) {
   input.copy_from(add(input, 0.6));
   const double expected = static_cast<double>(0.6f) - 0.1;
   EXPECT_NEAR(smooth_l1(input, target, {.beta = 0.2}).item() / expected, 1, 1e-6);
+}
+
+TEST_F(SmoothL1CudaTest, LossScaleOfTwoToThe28HalfElements) {
+  const std::int64_t count = std::int64_t{1} << 28;
+  const Tensor input = Tensor::zeros({count}, {.dtype = f16, .device = cuda(), .requires_grad = true});
+  const Tensor target = Tensor::zeros({count}, {.dtype = f16, .device = cuda()});
+  target.view({4}, count - 4).copy_from(Tensor::from({4}, {0.75, -0.6, 0.5, 3}, {.dtype = f16, .device = cuda()}));
+  smooth_l1(input, target, {.scale = 65536}).backward();
+  const double unit = 65536 / static_cast<double>(count);
+  EXPECT_TRUE(close(input.grad().view({4}, count - 4), {-0.75 * unit, 0.6 * unit, -0.5 * unit, -unit}, 1e-3, 0));
 }
 
 TEST_F(SmoothL1CudaTest, MoreElementsThan32BitsCount) {
