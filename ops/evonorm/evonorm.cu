@@ -178,9 +178,19 @@ Residency residency_here(const Problem& p, Cuda backend, std::initializer_list<T
 }
 
 ResidentSizes resident_sizes(const Problem& p, const Residency& r) {
-  return {p.samples,     p.pixels, p.channels, static_cast<int>(p.channels / p.groups),
-          r.lanes,       r.maps,   r.cluster,  static_cast<float>(p.eps),
-          p.about_zero()};
+  const int width = static_cast<int>(p.channels / p.groups);
+  int shift = 0;
+  while (1 << shift < width) ++shift;
+  return {.samples = p.samples,
+          .pixels = p.pixels,
+          .channels = p.channels,
+          .width = width,
+          .width_shift = 1 << shift == width ? shift : -1,
+          .lanes = r.lanes,
+          .maps = r.maps,
+          .cluster = r.cluster,
+          .eps = static_cast<float>(p.eps),
+          .about_zero = p.about_zero()};
 }
 
 float* parameter(const Tensor& tensor) {

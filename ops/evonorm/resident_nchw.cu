@@ -21,11 +21,12 @@ __device__ inline MapPlace map_place(const ResidentSizes& s) {
   const int thread = static_cast<int>(threadIdx.x);
   at.local_map = thread / s.lanes;
   at.lane = thread % s.lanes;
-  at.map = std::int64_t{blockIdx.x} * s.maps + at.local_map;
+  const unsigned map = blockIdx.x * static_cast<unsigned>(s.maps) + static_cast<unsigned>(at.local_map);
+  at.map = map;
   at.active = at.local_map < s.maps && at.map < s.samples * s.channels;
-  at.group = at.map / s.width;
-  at.channel = at.active ? at.map % s.channels : 0;
-  at.local_group = s.cluster > 1 ? 0 : at.local_map / s.width;
+  at.group = s.group_of(static_cast<int>(map));
+  at.channel = at.active ? map % static_cast<unsigned>(s.channels) : 0;
+  at.local_group = s.cluster > 1 ? 0 : s.group_of(at.local_map);
   at.lanes_per_slot = s.lanes < 32 ? s.lanes : 32;
   at.slots_per_map = s.lanes / at.lanes_per_slot;
   at.slot = thread / at.lanes_per_slot;

@@ -26,10 +26,10 @@ __device__ inline RunPlace run_place(const ResidentSizes& s) {
   at.channels = s.lanes * P;
   at.groups = at.channels / s.width;
   at.run = static_cast<int>(blockIdx.x % static_cast<unsigned>(s.cluster));
-  const std::int64_t tile = blockIdx.x / static_cast<unsigned>(s.cluster);
-  const std::int64_t tiles = s.channels / at.channels;
+  const unsigned tile = blockIdx.x / static_cast<unsigned>(s.cluster);
+  const unsigned tiles = static_cast<unsigned>(s.channels) / static_cast<unsigned>(at.channels);
   at.sample = tile / tiles;
-  at.first_channel = tile % tiles * at.channels;
+  at.first_channel = std::int64_t{tile % tiles} * at.channels;
   at.start = at.sample * s.pixels * s.channels + at.first_channel;
   at.lane = thread % s.lanes;
   at.row = thread / s.lanes;
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(resident_threads, 3) forward_kernel_nhwc(Resid
       // Moments of each channel about its group's pivot, the group's first element.
 #pragma unroll
   for (int p = 0; p < P; ++p) {
-    const float pivot = kernel::load(x[(at.lane * P + p) / s.width * s.width]);
+    const float pivot = kernel::load(x[s.group_of(at.lane * P + p) * s.width]);
     float count = 0, sum = 0, squares = 0;
 #pragma unroll
     for (int i = 0; i < V; ++i)
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(resident_threads, 3) forward_kernel_nhwc(Resid
   for (int p = 0; p < P; ++p) {
     const int local = at.lane * P + p;
     const std::int64_t channel = at.first_channel + local;
-    formula[p] = {f.v != nullptr ? f.v[channel] : 1.0f, f.gamma[channel] * deviations[local / s.width],
+    formula[p] = {f.v != nullptr ? f.v[channel] : 1.0f, f.gamma[channel] * deviations[s.group_of(local)],
                   f.beta[channel]};
   }
   T* y = static_cast<T*>(f.y) + at.start;
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(resident_threads, 2) backward_kernel_nhwc(Resi
   const std::int64_t first_group = at.sample * all_groups + at.first_channel / s.width;
   if (thread < at.channels) {
     const float gamma = b.gamma[at.first_channel + thread];
-    const float rstd = b.slice[2 * slices + first_group + thread / s.width];
+    const float rstd = b.slice[2 * slices + first_group + s.group_of(thread)];
     const std::int64_t plane = s.samples * s.cluster * s.channels;
     float* sums = b.sums + (at.sample * s.cluster + at.run) * s.channels + at.first_channel + thread;
     sums[0] = rstd * channels[0][thread];
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(resident_threads, 2) backward_kernel_nhwc(Resi
   float scale[P], pivot[P], through[P], offset[P];
 #pragma unroll
   for (int p = 0; p < P; ++p) {
-    const int local = at.lane * P + p, group = local / s.width;
+    const int local = at.lane * P + p, group = s.group_of(local);
     scale[p] = b.gamma[at.first_channel + local] * scales[group];
     pivot[p] = pivots[group];
     through[p] = slopes[group];

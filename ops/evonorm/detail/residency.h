@@ -8,11 +8,14 @@
 // 1 / `cluster` of one. NHWC: a block holds `lanes` packs of adjacent channels, whole groups, of a run of pixels.
 //
 // Two passes instead: f64; a map of more than 2048 packs (NCHW); a group of more than 8 * 256 threads (NCHW); more
-// pixels than 8 blocks hold, channels that do not fill packs, or groups that do not fill 4 to 32 packs (NHWC); a
+// pixels than 4 blocks hold, channels that do not fill packs, or groups that do not fill 4 to 32 packs (NHWC); a
 // cluster where the GPU has none.
 #pragma once
 
 #include <bevel/ops/evonorm/detail/problem.h>
+
+#include <algorithm>
+#include <limits>
 
 namespace bevel::evo {
 
@@ -30,6 +33,8 @@ struct Residency {
 inline constexpr int resident_threads = 256;
 inline constexpr int resident_vectors = 8;
 inline constexpr int largest_cluster = 8;
+// In NHWC clusters of 8 were measured to be slower than two passes (on an H200).
+inline constexpr int largest_cluster_nhwc = 4;
 
 namespace detail {
 
@@ -59,7 +64,8 @@ inline Residency resident_nchw(const Problem& p, int pack, int largest) {
   return {};
 }
 
-inline Residency resident_nhwc(const Problem& p, int pack, int largest) {
+inline Residency resident_nhwc(const Problem& p, int pack, int most) {
+  const int largest = std::min(most, largest_cluster_nhwc);
   const std::int64_t width = p.channels / p.groups;
   for (const int lanes : {8, 4, 16, 32, 2, 1}) {  // 128 bytes of adjacent channels if possible, else 64
     const std::int64_t channels = std::int64_t{lanes} * pack;
@@ -79,7 +85,7 @@ inline Residency resident_nhwc(const Problem& p, int pack, int largest) {
 
 // `aligned`: bytes by which all pictures' addresses are divisible; `clusters`: whether the GPU has them.
 inline Residency residency(const Problem& p, std::int64_t aligned, bool clusters) {
-  if (!p.gate() || p.dtype == f64) return {};
+  if (!p.gate() || p.dtype == f64 || p.samples * p.channels > std::numeric_limits<int>::max()) return {};
   const int largest = clusters ? largest_cluster : 1;
   const std::int64_t bytes = size_of(p.dtype);
   const bool nchw = p.layout == Layout::nchw;

@@ -30,9 +30,12 @@ struct ResidentBackward {
 // Sizes as the kernels want them.
 struct ResidentSizes {
   std::int64_t samples, pixels, channels;
-  int width, lanes, maps, cluster;
+  int width, width_shift, lanes, maps, cluster;  // width_shift: its logarithm, -1 where it is no power of two
   float eps;
   bool about_zero;
+
+  // The group of a channel; a division would cost as much as several elements.
+  __device__ int group_of(int channel) const { return width_shift >= 0 ? channel >> width_shift : channel / width; }
 };
 
 // Whether the code that this device runs was compiled for sm_90 or later.
@@ -110,12 +113,20 @@ __device__ inline void slots_merge(const float* slots, int pitch, int count, flo
 // Merges local[0..K) (rows `pitch` apart) of the blocks of a cluster, in the order of their ranks.
 template <class Merge, int K>
 __device__ inline void ranks_merge(const float* local, int pitch, int cluster, float (&value)[K]) {
-  for (int rank = 0; rank < cluster; ++rank) {
-    float other[K];
+  if (cluster == 1) {
 #pragma unroll
-    for (int k = 0; k < K; ++k) other[k] = load_from_rank(local + k * pitch, static_cast<unsigned>(rank));
-    Merge::merge(value, other);
+    for (int k = 0; k < K; ++k) value[k] = local[k * pitch];
+    return;
   }
+  float other[largest_cluster][K] = {};  // all loads are under way before the first is used
+#pragma unroll
+  for (int rank = 0; rank < largest_cluster; ++rank)
+    if (rank < cluster)
+#pragma unroll
+      for (int k = 0; k < K; ++k) other[rank][k] = load_from_rank(local + k * pitch, static_cast<unsigned>(rank));
+#pragma unroll
+  for (int rank = 0; rank < largest_cluster; ++rank)
+    if (rank < cluster) Merge::merge(value, other[rank]);
 }
 
 // Count, mean and sum of squared deviations of x - pivot over this thread's packs: two passes over registers.
