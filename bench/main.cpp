@@ -134,12 +134,8 @@ int run(const Options& options) {
   return std::any_of(report.results.begin(), report.results.end(), failed) ? 1 : 0;
 }
 
-}  // namespace
-
-}  // namespace bevel::bench
-
-int main(int argc, char** argv) {
-  bevel::bench::Options options;
+int run_command(int argc, char** argv) {
+  Options options;
   CLI::App app{"Times Bevel's operators through the public API and compares them with the memory's ceiling."};
   app.add_option("group", options.group, "what to measure")
       ->check(CLI::IsMember({"all", "smooth_l1", "losses", "evonorm", "optimizer"}))
@@ -159,10 +155,16 @@ int main(int argc, char** argv) {
   app.add_option("--json", options.json, "write the results to this file");
   app.add_option("--plot", options.plot, "draw the results into this SVG file");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return bevel::bench::run(options);
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << "\n";
-    return 2;
-  }
+  return run(options);
+}
+
+}  // namespace
+
+}  // namespace bevel::bench
+
+int main(int argc, char** argv) try {
+  return bevel::bench::run_command(argc, argv);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "error: %s\n", error.what());
+  return 2;
 }

@@ -153,6 +153,16 @@ std::string draw_points(const Axes& axes, const std::vector<const Result*>& resu
   return out.str();
 }
 
+std::string draw_legend(const Palette& palette) {
+  std::ostringstream out;
+  double x = left + 260;
+  for (const auto& [name, colour] : palette.chosen()) {
+    out << "<circle cx=\"" << x << "\" cy=\"48\" r=\"5\" fill=\"" << colour << "\"/>\n" << text(x + 9, 52, name);
+    x += 40 + 8 * static_cast<double>(name.size());
+  }
+  return out.str();
+}
+
 std::string draw_bar(const Result& result, std::size_t number, double y, Palette& palette) {
   constexpr double numbers_left = bar_left + bar_width * 1.2 + 50;
   const double share = result.plain / result.time();
@@ -186,12 +196,7 @@ void write_plot(const Report& report, const std::string& path) {
          "fill=\"white\"/>\n"
       << text(left, 28, "Bevel on " + report.device_name + ", " + report.date.substr(0, 10), "start", 17)
       << draw_axes(report, axes) << draw_roof(axes, results) << draw_points(axes, results, palette);
-  double legend = left + 260;
-  for (const auto& [name, colour] : palette.chosen()) {
-    out << "<circle cx=\"" << legend << "\" cy=\"48\" r=\"5\" fill=\"" << colour << "\"/>\n"
-        << text(legend + 9, 52, name, "start", 12);
-    legend += 130;
-  }
+  if (palette.chosen().size() <= std::size(colours)) out << draw_legend(palette);  // the bars have the names, too
   out << line(left, 48, left + 24, 48, "#888", "stroke-width=\"2\"")
       << text(left + 30, 52, "plain kernels, same bytes", "start", 12)
       << text(left, bars_top - 12, "share of plain kernels that move the same bytes", "start", 14)
