@@ -10,10 +10,11 @@
 namespace bbox {
 namespace {
 
-// Between which two source pixels an output pixel lies, and how far towards the second.
+// Between which two source pixels an output pixel lies, how far towards the second, and whether in the picture at all.
 struct Between {
   int first = 0, second = 0;
   float part = 0;
+  bool inside = true;
 };
 
 // `out` holds one entry an output pixel.
@@ -25,7 +26,8 @@ void place(std::span<Between> out, float scale, float offset, bool flip) {
     if (flip) source = side - source;
     const float pixel = std::clamp(source - 0.5f, 0.0f, side - 1);
     const int first = static_cast<int>(pixel);
-    out[static_cast<std::size_t>(i)] = {first, std::min(first + 1, size - 1), pixel - static_cast<float>(first)};
+    out[static_cast<std::size_t>(i)] = {first, std::min(first + 1, size - 1), pixel - static_cast<float>(first),
+                                        source >= 0 && source <= side};
   }
 }
 
@@ -88,7 +90,7 @@ void change_picture(const Image& image, const Change& change, std::span<float> o
       const float* right = &line[static_cast<std::size_t>(column.second) * 3];
       for (int c = 0; c < 3; ++c) {
         const float value = (left[c] + (right[c] - left[c]) * column.part) * change.brightness;
-        *to++ = (std::min(value, 255.0f) - pixel_centre) * pixel_scale;
+        *to++ = row.inside && column.inside ? (std::min(value, 255.0f) - pixel_centre) * pixel_scale : 0.0f;
       }
     }
   }

@@ -33,9 +33,9 @@ Change draw_change(const Box& box, std::uint64_t seed, std::uint64_t epoch, std:
 // Where the box lies after the change, cut at the picture's edge.
 Box changed(const Box& box, const Change& change);
 
-// Resamples the picture by `change`, at its own size, straight to the network's numbers (as to_floats). Bilinear;
-// where the new picture reaches beyond the old one, the old one's edge pixels are repeated. Brightness multiplies the
-// byte values, which are cut at 255.
+// Resamples the picture by `change`, at its own size, straight to the network's numbers (as to_floats). Bilinear. Where
+// the new picture reaches beyond the old one it is mid-grey, 0 in the network's numbers: repeated edge pixels would
+// smear an object that the edge cuts out of its box. Brightness multiplies the byte values, which are cut at 255.
 void change_picture(const Image& image, const Change& change, std::span<float> out);
 
 }  // namespace bbox
