@@ -40,7 +40,7 @@ void add_predict(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("predict", "Draw the predicted box on pictures");
   auto options = std::make_shared<PredictOptions>();
   add_weights(*sub, options->weights);
-  CLI::Option_group* source = sub->add_option_group("pictures", "Where the pictures come from; one of these:");
+  CLI::Option_group* source = sub->add_option_group("pictures", "Where the pictures come from");
   source->add_option("--image", options->images, "JPEG or PNG files, or folders of them");
   source->add_option("--draw", options->draw, "Draw so many pictures instead")->check(CLI::PositiveNumber);
   source->require_option(1);

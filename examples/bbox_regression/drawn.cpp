@@ -39,8 +39,9 @@ struct Canvas {
 // Smooth noise in 0 ... 1: random values on a grid, blended between its points.
 class Noise {
  public:
-  Noise(Draws& draws, int cells)
-      : cells_(cells), values_(static_cast<std::size_t>(cells + 1) * static_cast<std::size_t>(cells + 1)) {
+  Noise(Draws& draws, int cells) : cells_(cells) {
+    const auto points = static_cast<std::size_t>(cells_) + 1;
+    values_.resize(points * points);
     for (float& value : values_) value = draws.uniform();
   }
 

@@ -65,7 +65,8 @@ std::string choose_class(const fs::path& folder, const std::vector<Annotated>& a
   std::ostringstream list;
   for (const auto& [name, count] : counts) list << (list.tellp() > 0 ? ", " : "") << name << " (" << count << ")";
   if (wanted.empty()) {
-    bevel::require(counts.size() == 1, folder.string(), ": boxes of several classes, choose one: ", list.str());
+    bevel::require(counts.size() == 1, folder.string(),
+                   ": boxes of several classes, choose one by --class: ", list.str());
     return counts.begin()->first;
   }
   bevel::require(counts.contains(wanted), folder.string(), ": no box of class \"", wanted,

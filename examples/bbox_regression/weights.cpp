@@ -84,6 +84,7 @@ void save_weights(const std::filesystem::path& path, const Regressor& model, con
 }
 
 Trained load_weights(const std::filesystem::path& path) {
+  bevel::require(std::filesystem::exists(path), path.string(), ": no such file; `bbox train` writes one");
   const Notes notes(path);
   const Card card{notes.text("class"), notes.number<std::uint64_t>("seed"), notes.number<int>("epoch"),
                   notes.number<double>("mean_iou")};

@@ -122,7 +122,8 @@ TEST(Voc, SortedByNameAndEveryFifthHeldOut) {
 TEST(Voc, ChoosingTheClass) {
   const TempDir dir;
   add(dir, "a", object("cat", "2", "2", "9", "9") + object("dog", "1", "1", "5", "5"));
-  EXPECT_THAT(message_of([&] { read_voc(dir.path()); }), HasSubstr("several classes, choose one: cat (1), dog (1)"));
+  EXPECT_THAT(message_of([&] { read_voc(dir.path()); }),
+              HasSubstr("several classes, choose one by --class: cat (1), dog (1)"));
   EXPECT_THAT(message_of([&] { read_voc(dir.path(), "Cat"); }),
               AllOf(HasSubstr("no box of class \"Cat\""), HasSubstr("cat (1), dog (1)")));
   EXPECT_EQ(read_voc(dir.path(), "dog").class_name, "dog");

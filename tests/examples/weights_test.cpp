@@ -75,7 +75,7 @@ TEST(Weights, OfSomethingElseAreRefused) {
 TEST(Weights, MissingAndDamagedFiles) {
   const TempDir dir;
   const auto path = dir / "w.safetensors";
-  EXPECT_THAT(message_of([&] { load_weights(path); }), HasSubstr("w.safetensors"));
+  EXPECT_THAT(message_of([&] { load_weights(path); }), HasSubstr("w.safetensors: no such file; `bbox train`"));
   bevel::manual_seed(3);
   save_weights(path, Regressor(small), card);
   fixtures::cut(path, std::filesystem::file_size(path) - 100);
