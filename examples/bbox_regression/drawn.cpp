@@ -57,7 +57,9 @@ class Noise {
 
  private:
   static float eased(float t) { return t * t * (3 - 2 * t); }
-  float value(int i, int j) const { return values_[static_cast<std::size_t>(j * (cells_ + 1) + i)]; }
+  float value(int i, int j) const {
+    return values_[static_cast<std::size_t>(j) * (static_cast<std::size_t>(cells_) + 1) + static_cast<std::size_t>(i)];
+  }
 
   int cells_;
   std::vector<float> values_;
