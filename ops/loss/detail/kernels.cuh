@@ -10,6 +10,7 @@
 #include <bevel/ops/loss/detail/pass.h>
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -51,7 +52,7 @@ __device__ __forceinline__ void store_pack(void* data, std::int64_t index, const
   if constexpr (width == 1)
     static_cast<T*>(data)[index] = values.at[0];
   else
-    static_cast<uint4*>(data)[index] = *reinterpret_cast<const uint4*>(&values);
+    __stcs(static_cast<uint4*>(data) + index, *reinterpret_cast<const uint4*>(&values));  // not read again soon
 }
 
 template <class T, class C>
@@ -62,6 +63,22 @@ __device__ __forceinline__ T round_to(C value) {
   } else {
     return static_cast<T>(value);
   }
+}
+
+// A pack of values rounded to T, two at a time where there is an instruction for it.
+template <class T, class C, int width>
+__device__ __forceinline__ LossPack<T, width> round_pack(const Number<C> (&values)[width]) {
+  LossPack<T, width> pack;
+  if constexpr (std::is_same_v<T, bfloat16> && width % 2 == 0) {
+    for (int k = 0; k < width; k += 2)
+      reinterpret_cast<__nv_bfloat162*>(pack.at)[k / 2] = __floats2bfloat162_rn(values[k].value, values[k + 1].value);
+  } else if constexpr (std::is_same_v<T, float16> && width % 2 == 0) {
+    for (int k = 0; k < width; k += 2)
+      reinterpret_cast<__half2*>(pack.at)[k / 2] = __floats2half2_rn(values[k].value, values[k + 1].value);
+  } else {
+    for (int k = 0; k < width; ++k) pack.at[k] = round_to<T>(values[k].value);
+  }
+  return pack;
 }
 
 __device__ __forceinline__ double load_number(DeviceNumber number) {
@@ -207,9 +224,9 @@ struct LossBody {
   template <int width>
   __device__ __forceinline__ void store_value(std::int64_t index, const Number<C> (&value)[width]) {
     if (pass.value_each) {
-      LossPack<T, width> pack;
-      for (int k = 0; k < width; ++k) pack.at[k] = round_to<T>((value[k] * uniform.seed).value);
-      store_pack(pass.value, index, pack);
+      Number<C> scaled[width];
+      for (int k = 0; k < width; ++k) scaled[k] = value[k] * uniform.seed;
+      store_pack(pass.value, index, round_pack<T>(scaled));
     } else {
       Number<C> pack_sum = value[0];
       for (int k = 1; k < width; ++k) pack_sum = pack_sum + value[k];
@@ -220,16 +237,15 @@ struct LossBody {
   template <int width>
   __device__ __forceinline__ void store_gradient(std::int64_t index, const Number<C> (&derivative)[width],
                                                  void* gradient) const {
-    LossPack<T, width> pack;
+    Number<C> scaled[width];
     if (pass.upstream_each) {
       const LossPack<T, width> upstream = load_pack<T, width>(pass.upstream, index);
       for (int k = 0; k < width; ++k)
-        pack.at[k] = round_to<T>(((derivative[k] * uniform.seed) * Number<C>(static_cast<C>(upstream.at[k]))).value);
+        scaled[k] = (derivative[k] * uniform.seed) * Number<C>(static_cast<C>(upstream.at[k]));
     } else {
-      for (int k = 0; k < width; ++k)
-        pack.at[k] = round_to<T>(((derivative[k] * uniform.seed) * uniform.upstream).value);
+      for (int k = 0; k < width; ++k) scaled[k] = (derivative[k] * uniform.seed) * uniform.upstream;
     }
-    store_pack(gradient, index, pack);
+    store_pack(gradient, index, round_pack<T>(scaled));
   }
 };
 
@@ -243,15 +259,17 @@ __global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor)
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * loss_threads;
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * loss_threads + threadIdx.x;
   std::int64_t p = thread;
-  for (; p + stride < packs; p += 2 * stride) {  // four loads in flight
-    const LossPack<T> input0 = load_pack<T>(pass.input, p);
-    const LossPack<T> target0 = load_pack<T>(pass.target, p);
-    const LossPack<T> input1 = load_pack<T>(pass.input, p + stride);
-    const LossPack<T> target1 = load_pack<T>(pass.target, p + stride);
-    body.run(p, input0, target0);
-    body.run(p + stride, input1, target1);
+  if constexpr (!Gradient) {  // four loads in flight; beside writes, more than two only disturb their order
+    for (; p + stride < packs; p += 2 * stride) {
+      const LossPack<T> input0 = load_pack<T>(pass.input, p);
+      const LossPack<T> target0 = load_pack<T>(pass.target, p);
+      const LossPack<T> input1 = load_pack<T>(pass.input, p + stride);
+      const LossPack<T> target1 = load_pack<T>(pass.target, p + stride);
+      body.run(p, input0, target0);
+      body.run(p + stride, input1, target1);
+    }
   }
-  if (p < packs) body.run(p, load_pack<T>(pass.input, p), load_pack<T>(pass.target, p));
+  for (; p < packs; p += stride) body.run(p, load_pack<T>(pass.input, p), load_pack<T>(pass.target, p));
   for (std::int64_t i = packs * loss_width<T> + thread; i < pass.count; i += stride)
     body.run(i, load_pack<T, 1>(pass.input, i), load_pack<T, 1>(pass.target, i));
   if constexpr (Value)
