@@ -145,6 +145,23 @@ TEST(Trainer, LearnsFromFilesWithBothNorms) {
   }
 }
 
+TEST(TrainerCuda, TwoRunsGiveTheSameBitsAndTheCpuMuchTheSame) {
+  if (bevel::cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const TempDir dir;
+  for (const bevel::EvoNorm norm : {bevel::EvoNorm::S0, bevel::EvoNorm::B0}) {
+    std::ostringstream out;
+    Settings settings = tiny(dir);
+    settings.model.norm = norm;
+    const double on_cpu = train(settings, out, false).first_loss;
+    settings.device = bevel::cuda();
+    const TrainingResult first = train(settings, out, false);
+    EXPECT_EQ(train(settings, out, false).checksum, first.checksum);
+    EXPECT_NEAR(first.first_loss, on_cpu, 0.02 * on_cpu);
+    Trained last = load_weights(settings.out / "last.safetensors");
+    EXPECT_EQ(checksum(last.model), first.checksum);
+  }
+}
+
 TEST(Trainer, NonsenseIsRefusedBeforeAnythingIsWritten) {
   const TempDir dir;
   std::ostringstream out;
