@@ -1,7 +1,7 @@
 #include <bevel/ops/pointwise/binary.h>
 
 #include <bevel/ops/kernel/broadcast.h>
-#include <bevel/ops/pointwise/binary_kernels.h>
+#include <bevel/ops/pointwise/detail/binary_kernels.h>
 #include <bevel/ops/reduction/sum_to.h>
 
 #include <cmath>

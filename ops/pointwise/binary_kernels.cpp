@@ -1,5 +1,5 @@
 #include <bevel/ops/kernel/map.h>
-#include <bevel/ops/pointwise/binary_kernels.h>
+#include <bevel/ops/pointwise/detail/binary_kernels.h>
 
 namespace bevel::pointwise {
 

@@ -1,4 +1,4 @@
-#include <bevel/ops/pointwise/binary_kernels.h>
+#include <bevel/ops/pointwise/detail/binary_kernels.h>
 #include <bevel/ops/kernel/map.cuh>
 
 namespace bevel::pointwise {

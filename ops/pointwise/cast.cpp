@@ -1,7 +1,7 @@
 #include <bevel/ops/pointwise/cast.h>
 
 #include <bevel/core/autograd.h>
-#include <bevel/ops/pointwise/cast_kernels.h>
+#include <bevel/ops/pointwise/detail/cast_kernels.h>
 
 namespace bevel {
 

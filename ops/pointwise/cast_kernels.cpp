@@ -1,5 +1,5 @@
 #include <bevel/ops/kernel/map.h>
-#include <bevel/ops/pointwise/cast_kernels.h>
+#include <bevel/ops/pointwise/detail/cast_kernels.h>
 
 namespace bevel::pointwise {
 

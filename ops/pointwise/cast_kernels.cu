@@ -1,4 +1,4 @@
-#include <bevel/ops/pointwise/cast_kernels.h>
+#include <bevel/ops/pointwise/detail/cast_kernels.h>
 #include <bevel/ops/kernel/map.cuh>
 
 namespace bevel::pointwise {

@@ -2,7 +2,7 @@
 
 #include <bevel/core/autograd.h>
 #include <bevel/ops/pointwise/cast.h>
-#include <bevel/ops/pointwise/compare_kernels.h>
+#include <bevel/ops/pointwise/detail/compare_kernels.h>
 
 namespace bevel {
 

@@ -1,6 +1,6 @@
 #include <bevel/ops/pointwise/create.h>
 
-#include <bevel/ops/pointwise/create_kernels.h>
+#include <bevel/ops/pointwise/detail/create_kernels.h>
 
 #include <cmath>
 

@@ -1,36 +1,10 @@
-#include <bevel/ops/kernel/map.h>
-#include <bevel/ops/pointwise/create_kernels.h>
+#include <bevel/ops/pointwise/detail/create_loops.h>
 
 namespace bevel::pointwise {
 
-void ramp_kernel(Cpu backend, const Ramp& ramp, const Tensor& out) {
-  visit(out.dtype(), [&]<class T>() {
-    kernel::map_blocks<kernel::pack_lanes<double>>(backend, kernel::EachIndex<kernel::pack_lanes<double>, Ramp>{ramp},
-                                                   out.numel(), out.data<T>());
-  });
-}
-
-void fill_kernel(Cpu backend, double value, const Tensor& out) {
-  visit(out.dtype(), [&]<class T>() {
-    constexpr int lanes = kernel::pack_lanes<T>;
-    const Constant<T> constant{static_cast<T>(static_cast<compute_t<T>>(value))};
-    kernel::map_blocks<lanes>(backend, kernel::EachIndex<lanes, Constant<T>>{constant}, out.numel(), out.data<T>());
-  });
-}
-
-void eye_kernel(Cpu backend, std::int64_t n, const Tensor& out) {
-  visit(out.dtype(), [&]<class T>() {
-    kernel::map_blocks<1>(backend, kernel::EachIndex<1, Diagonal>{{n + 1}}, out.numel(), out.data<T>());
-  });
-}
-
-void add_scaled_kernel(Cpu backend, double alpha, const Tensor& t, const Tensor& other) {
-  visit_floating(t.dtype(), "add_", [&]<class T>() {
-    const T* before = t.data<T>();
-    const T* addend = other.data<T>();
-    const AddScaled<compute_t<T>> f{static_cast<compute_t<T>>(alpha)};
-    kernel::map(backend, f, t.numel(), t.data<T>(), before, addend);
-  });
-}
+template void ramp_kernel(Cpu, const Ramp&, const Tensor&);
+template void fill_kernel(Cpu, double, const Tensor&);
+template void eye_kernel(Cpu, std::int64_t, const Tensor&);
+template void add_scaled_kernel(Cpu, double, const Tensor&, const Tensor&);
 
 }  // namespace bevel::pointwise

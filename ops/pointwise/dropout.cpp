@@ -1,7 +1,7 @@
 #include <bevel/ops/pointwise/dropout.h>
 
 #include <bevel/core/autograd.h>
-#include <bevel/ops/pointwise/random_kernels.h>
+#include <bevel/ops/pointwise/detail/random_kernels.h>
 
 namespace bevel {
 

@@ -1,8 +1,8 @@
 #include <bevel/ops/pointwise/inplace.h>
 
 #include <bevel/core/autograd.h>
-#include <bevel/ops/pointwise/binary_kernels.h>
-#include <bevel/ops/pointwise/create_kernels.h>
+#include <bevel/ops/pointwise/detail/binary_kernels.h>
+#include <bevel/ops/pointwise/detail/create_kernels.h>
 
 namespace bevel {
 

@@ -1,6 +1,6 @@
 #include <bevel/ops/pointwise/random.h>
 
-#include <bevel/ops/pointwise/random_kernels.h>
+#include <bevel/ops/pointwise/detail/random_kernels.h>
 
 #include <numeric>
 #include <vector>

@@ -2,7 +2,7 @@
 
 #include <bevel/core/autograd.h>
 #include <bevel/ops/pointwise/binary.h>
-#include <bevel/ops/pointwise/unary_kernels.h>
+#include <bevel/ops/pointwise/detail/unary_kernels.h>
 
 namespace bevel {
 

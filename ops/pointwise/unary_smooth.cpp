@@ -1,5 +1,5 @@
 #include <bevel/ops/kernel/map.h>
-#include <bevel/ops/pointwise/unary_dispatch.h>
+#include <bevel/ops/pointwise/detail/unary_dispatch.h>
 
 namespace bevel::pointwise {
 

@@ -1,4 +1,4 @@
-#include <bevel/ops/pointwise/unary_dispatch.h>
+#include <bevel/ops/pointwise/detail/unary_dispatch.h>
 #include <bevel/ops/kernel/map.cuh>
 
 namespace bevel::pointwise {

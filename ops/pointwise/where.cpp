@@ -1,7 +1,7 @@
 #include <bevel/ops/pointwise/where.h>
 
 #include <bevel/core/autograd.h>
-#include <bevel/ops/pointwise/where_kernels.h>
+#include <bevel/ops/pointwise/detail/where_kernels.h>
 #include <bevel/ops/reduction/sum_to.h>
 
 namespace bevel {

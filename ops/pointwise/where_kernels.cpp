@@ -1,5 +1,5 @@
 #include <bevel/ops/kernel/map.h>
-#include <bevel/ops/pointwise/where_kernels.h>
+#include <bevel/ops/pointwise/detail/where_kernels.h>
 
 namespace bevel::pointwise {
 

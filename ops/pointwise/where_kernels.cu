@@ -1,4 +1,4 @@
-#include <bevel/ops/pointwise/where_kernels.h>
+#include <bevel/ops/pointwise/detail/where_kernels.h>
 #include <bevel/ops/kernel/map.cuh>
 
 namespace bevel::pointwise {

@@ -3,8 +3,8 @@
 
 #include <bevel/ops/gradcheck.h>
 #include <bevel/ops/pointwise/create.h>
+#include <bevel/ops/pointwise/detail/random_kernels.h>
 #include <bevel/ops/pointwise/dropout.h>
-#include <bevel/ops/pointwise/random_kernels.h>
 
 #include <algorithm>
 

@@ -40,13 +40,13 @@ struct AddScaled {
   BEVEL_HD T operator()(T a, T b) const { return math::add(a, math::multiply(alpha, b)); }
 };
 
-void ramp_kernel(Cpu, const Ramp& ramp, const Tensor& out);
-void ramp_kernel(Cuda, const Ramp& ramp, const Tensor& out);
-void fill_kernel(Cpu, double value, const Tensor& out);
-void fill_kernel(Cuda, double value, const Tensor& out);
-void eye_kernel(Cpu, std::int64_t n, const Tensor& out);
-void eye_kernel(Cuda, std::int64_t n, const Tensor& out);
-void add_scaled_kernel(Cpu, double alpha, const Tensor& t, const Tensor& other);
-void add_scaled_kernel(Cuda, double alpha, const Tensor& t, const Tensor& other);
+template <class Backend>
+void ramp_kernel(Backend backend, const Ramp& ramp, const Tensor& out);
+template <class Backend>
+void fill_kernel(Backend backend, double value, const Tensor& out);
+template <class Backend>
+void eye_kernel(Backend backend, std::int64_t n, const Tensor& out);
+template <class Backend>
+void add_scaled_kernel(Backend backend, double alpha, const Tensor& t, const Tensor& other);
 
 }  // namespace bevel::pointwise

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <bevel/core/tensor.h>
-#include <bevel/ops/pointwise/unary_functors.h>
+#include <bevel/ops/pointwise/detail/unary_functors.h>
 
 #include <cstddef>
 

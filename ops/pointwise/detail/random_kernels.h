@@ -165,16 +165,17 @@ struct Dropout {
   }
 };
 
-void rand_kernel(Cpu, RandomState state, const Tensor& out);
-void rand_kernel(Cuda, RandomState state, const Tensor& out);
-void randn_kernel(Cpu, RandomState state, const Tensor& out);
-void randn_kernel(Cuda, RandomState state, const Tensor& out);
-void randint_kernel(Cpu, RandomState state, std::int64_t low, std::uint64_t range, const Tensor& out);
-void randint_kernel(Cuda, RandomState state, std::int64_t low, std::uint64_t range, const Tensor& out);
-void bernoulli_kernel(Cpu, RandomState state, std::uint64_t threshold, const Tensor& out);
-void bernoulli_kernel(Cuda, RandomState state, std::uint64_t threshold, const Tensor& out);
-void dropout_kernel(Cpu, RandomState state, std::uint64_t threshold, double scale, const Tensor& out, const Tensor& x);
-void dropout_kernel(Cuda, RandomState state, std::uint64_t threshold, double scale, const Tensor& out, const Tensor& x);
+template <class Backend>
+void rand_kernel(Backend backend, RandomState state, const Tensor& out);
+template <class Backend>
+void randn_kernel(Backend backend, RandomState state, const Tensor& out);
+template <class Backend>
+void randint_kernel(Backend backend, RandomState state, std::int64_t low, std::uint64_t range, const Tensor& out);
+template <class Backend>
+void bernoulli_kernel(Backend backend, RandomState state, std::uint64_t threshold, const Tensor& out);
+template <class Backend>
+void dropout_kernel(Backend backend, RandomState state, std::uint64_t threshold, double scale, const Tensor& out,
+                    const Tensor& x);
 
 // The threshold for a word to be below it with probability p.
 inline std::uint64_t threshold_of(double p) {

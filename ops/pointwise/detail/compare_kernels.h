@@ -8,14 +8,12 @@ namespace bevel::pointwise {
 
 enum class Compare { equal, unequal, less, less_equal };
 
-void compare_kernel(Cpu, Compare op, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
-                    const Tensor& b);
-void compare_kernel(Cuda, Compare op, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
+template <class Backend>
+void compare_kernel(Backend backend, Compare op, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
                     const Tensor& b);
 // Nonzero and nonzero, or nonzero or nonzero.
-void logic_kernel(Cpu, bool both, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
-                  const Tensor& b);
-void logic_kernel(Cuda, bool both, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
+template <class Backend>
+void logic_kernel(Backend backend, bool both, const kernel::Broadcast<2>& plan, const Tensor& out, const Tensor& a,
                   const Tensor& b);
 
 struct Equal {

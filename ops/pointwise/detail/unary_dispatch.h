@@ -2,14 +2,12 @@
 #pragma once
 
 #include <bevel/ops/kernel/dual.h>
-#include <bevel/ops/pointwise/unary_kernels.h>
+#include <bevel/ops/pointwise/detail/unary_kernels.h>
 
 namespace bevel::pointwise {
 
 template <class F, class X>
-concept HasDerivative = requires(const F& f, X x) {
-  f.derivative(x);
-};
+concept HasDerivative = requires(const F& f, X x) { f.derivative(x); };
 
 // x -> f(x) and (dy, x) -> dy * f^(order)(x), on plain elements.
 template <class F, int order>
