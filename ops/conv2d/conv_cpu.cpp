@@ -2,6 +2,7 @@
 #include <bevel/core/parallel.h>
 #include <bevel/ops/conv2d/detail/conv.h>
 #include <bevel/ops/conv2d/detail/correlate.h>
+#include <bevel/ops/kernel/width.h>
 #include <bevel/ops/matmul/detail/convert.h>
 
 namespace bevel::detail {
@@ -138,15 +139,8 @@ void transpose(const T* from, T* to, std::int64_t batch, std::int64_t rows, std:
 
 void transpose_copy(Cpu, const void* from, void* to, std::int64_t batch, std::int64_t rows, std::int64_t columns,
                     std::int64_t size) {
-  const auto run = [&]<class T>(T) {
-    transpose(static_cast<const T*>(from), static_cast<T*>(to), batch, rows, columns);
-  };
-  if (size == 2)
-    run(std::uint16_t{});
-  else if (size == 4)
-    run(std::uint32_t{});
-  else
-    run(std::uint64_t{});
+  kernel::visit_width(
+      size, [&]<class T>(T) { transpose(static_cast<const T*>(from), static_cast<T*>(to), batch, rows, columns); });
 }
 
 }  // namespace bevel::detail

@@ -1,5 +1,6 @@
 #include <bevel/core/cuda/runtime.h>
 #include <bevel/ops/conv2d/detail/unfold.h>
+#include <bevel/ops/kernel/width.h>
 
 #include <algorithm>
 
@@ -191,16 +192,10 @@ void transpose_copy(Cuda backend, const void* from, void* to, std::int64_t batch
   const std::int64_t row_tiles = (rows + 31) / 32;
   const std::int64_t tiles = batch * row_tiles * ((columns + 31) / 32);
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20));
-  const auto run = [&]<class Unit>(Unit) {
+  kernel::visit_width(size, [&]<class Unit>(Unit) {
     transpose_kernel<<<blocks, dim3(32, 8), 0, gpu::stream(backend)>>>(
         static_cast<const Unit*>(from), static_cast<Unit*>(to), rows, columns, row_tiles, tiles);
-  };
-  if (size == 2)
-    run(std::uint16_t{});
-  else if (size == 4)
-    run(std::uint32_t{});
-  else
-    run(std::uint64_t{});
+  });
   gpu::check(cudaGetLastError(), "transpose_kernel");
 }
 

@@ -1,6 +1,6 @@
-#include <bevel/core/error.h>
 #include <bevel/core/parallel.h>
 #include <bevel/ops/kernel/strided.h>
+#include <bevel/ops/kernel/width.h>
 
 #include <algorithm>
 #include <cstring>
@@ -129,19 +129,8 @@ void copy_typed(const StridedCopy& copy, const T* from, T* to) {
 
 void copy_strided(Cpu, const StridedCopy& copy, const void* from, void* to, std::int64_t element_bytes) {
   if (copy.numel() == 0) return;
-  const auto typed = [&]<class T>(T) { copy_typed(copy, static_cast<const T*>(from), static_cast<T*>(to)); };
-  switch (element_bytes) {
-    case 1:
-      return typed(std::uint8_t{});
-    case 2:
-      return typed(std::uint16_t{});
-    case 4:
-      return typed(std::uint32_t{});
-    case 8:
-      return typed(std::uint64_t{});
-    default:
-      fail("copy_strided: elements of ", element_bytes, " bytes");
-  }
+  kernel::visit_width(element_bytes,
+                      [&]<class T>(T) { copy_typed(copy, static_cast<const T*>(from), static_cast<T*>(to)); });
 }
 
 }  // namespace bevel

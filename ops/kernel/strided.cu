@@ -1,5 +1,6 @@
 #include <bevel/core/cuda/runtime.h>
 #include <bevel/ops/kernel/strided.h>
+#include <bevel/ops/kernel/width.h>
 
 #include <algorithm>
 
@@ -101,18 +102,8 @@ void launch(Cuda backend, const StridedCopy& copy, const T* from, T* to) {
 
 void copy_strided(Cuda backend, const StridedCopy& copy, const void* from, void* to, std::int64_t element_bytes) {
   if (copy.numel() == 0) return;
-  switch (element_bytes) {
-    case 1:
-      return launch(backend, copy, static_cast<const std::uint8_t*>(from), static_cast<std::uint8_t*>(to));
-    case 2:
-      return launch(backend, copy, static_cast<const std::uint16_t*>(from), static_cast<std::uint16_t*>(to));
-    case 4:
-      return launch(backend, copy, static_cast<const std::uint32_t*>(from), static_cast<std::uint32_t*>(to));
-    case 8:
-      return launch(backend, copy, static_cast<const std::uint64_t*>(from), static_cast<std::uint64_t*>(to));
-    default:
-      fail("copy_strided: elements of ", element_bytes, " bytes");
-  }
+  kernel::visit_width(element_bytes,
+                      [&]<class T>(T) { launch(backend, copy, static_cast<const T*>(from), static_cast<T*>(to)); });
 }
 
 }  // namespace bevel

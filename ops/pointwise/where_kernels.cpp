@@ -1,11 +1,12 @@
 #include <bevel/ops/kernel/map.h>
+#include <bevel/ops/kernel/width.h>
 #include <bevel/ops/pointwise/detail/where_kernels.h>
 
 namespace bevel::pointwise {
 
 void where_kernel(Cpu backend, const kernel::Broadcast<3>& plan, const Tensor& out, const Tensor& condition,
                   const Tensor& a, const Tensor& b) {
-  dispatch_size(out.dtype(), [&]<class T>() {
+  kernel::visit_width(size_of(out.dtype()), [&]<class T>(T) {
     kernel::map_broadcast(backend, Choose{}, plan, static_cast<T*>(out.raw()),
                           static_cast<const std::uint8_t*>(condition.raw()), static_cast<const T*>(a.raw()),
                           static_cast<const T*>(b.raw()));

@@ -1,3 +1,4 @@
+#include <bevel/ops/kernel/width.h>
 #include <bevel/ops/pointwise/detail/where_kernels.h>
 #include <bevel/ops/kernel/map.cuh>
 
@@ -5,7 +6,7 @@ namespace bevel::pointwise {
 
 void where_kernel(Cuda backend, const kernel::Broadcast<3>& plan, const Tensor& out, const Tensor& condition,
                   const Tensor& a, const Tensor& b) {
-  dispatch_size(out.dtype(), [&]<class T>() {
+  kernel::visit_width(size_of(out.dtype()), [&]<class T>(T) {
     kernel::map_broadcast(backend, Choose{}, plan, static_cast<T*>(out.raw()),
                           static_cast<const std::uint8_t*>(condition.raw()), static_cast<const T*>(a.raw()),
                           static_cast<const T*>(b.raw()));

@@ -1,4 +1,5 @@
 #include <bevel/core/parallel.h>
+#include <bevel/ops/kernel/width.h>
 #include <bevel/ops/shape/detail/gather_kernels.h>
 
 #include <algorithm>
@@ -51,7 +52,7 @@ void take_rows(Cpu, const Tensor& x, const IndexedRows& rows, const Tensor& keys
   const std::int64_t inner = rows.inner;
   const std::int64_t* key = keys.data<std::int64_t>();
   if (out.numel() == 0) return;
-  visit_width(size_of(x.dtype()), [&]<class T>(T) {
+  kernel::visit_width(size_of(x.dtype()), [&]<class T>(T) {
     const T* from = static_cast<const T*>(x.raw());
     T* to = static_cast<T*>(out.raw());
     parallel_ranges(rows.outer * count, std::max<std::int64_t>(tile / inner, 1),

@@ -1,4 +1,5 @@
 #include <bevel/core/cuda/runtime.h>
+#include <bevel/ops/kernel/width.h>
 #include <bevel/ops/shape/detail/gather_kernels.h>
 
 #include <cub/device/device_radix_sort.cuh>
@@ -116,7 +117,7 @@ void make_keys(Cuda backend, const Tensor& index, const IndexMeaning& meaning, c
 void take_rows(Cuda backend, const Tensor& x, const IndexedRows& rows, const Tensor& keys, const Tensor& out) {
   if (out.numel() == 0) return;
   const gpu::DeviceGuard guard(backend.device);
-  visit_width(size_of(x.dtype()), [&]<class T>(T) {
+  kernel::visit_width(size_of(x.dtype()), [&]<class T>(T) {
     take_rows_kernel<T><<<blocks_for(out.numel()), threads, 0, gpu::stream(backend)>>>(
         static_cast<const T*>(x.raw()), rows, keys.data<std::int64_t>(), keys.numel(), static_cast<T*>(out.raw()));
     gpu::check(cudaGetLastError(), "take_rows");

@@ -20,19 +20,4 @@ struct Choose {
   }
 };
 
-// `move` is called with an unsigned type of the size of the elements.
-template <class Move>
-void dispatch_size(Dtype dtype, const Move& move) {
-  switch (size_of(dtype)) {
-    case 1:
-      return move.template operator()<std::uint8_t>();
-    case 2:
-      return move.template operator()<std::uint16_t>();
-    case 4:
-      return move.template operator()<std::uint32_t>();
-    default:
-      return move.template operator()<std::uint64_t>();
-  }
-}
-
 }  // namespace bevel::pointwise

@@ -40,13 +40,4 @@ void take_rows(Cuda, const Tensor& x, const IndexedRows& rows, const Tensor& key
 void add_rows(Cpu, const Tensor& source, const IndexedRows& rows, const Tensor& keys, const Tensor& out);
 void add_rows(Cuda, const Tensor& source, const IndexedRows& rows, const Tensor& keys, const Tensor& out);
 
-// Calls f with an unsigned value as wide as an element: copies need not know the dtype.
-template <class F>
-void visit_width(std::int64_t bytes, F&& f) {
-  if (bytes == 1) return f(std::uint8_t{});
-  if (bytes == 2) return f(std::uint16_t{});
-  if (bytes == 4) return f(std::uint32_t{});
-  return f(std::uint64_t{});
-}
-
 }  // namespace bevel::detail
