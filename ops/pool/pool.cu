@@ -48,19 +48,16 @@ struct MaxPool {
 
   __device__ void operator()(std::int64_t i) const {
     const Place o(i, s.out_height, s.out_width, s.channels);
-    const PoolRange hs = pool_window(o.h, s.kernel_h, s.stride_h, s.padding_h, s.height);
-    const PoolRange ws = pool_window(o.w, s.kernel_w, s.stride_w, s.padding_w, s.width);
     const T* const picture = input + o.n * s.height * s.width * s.channels + o.c;
-    std::int64_t place = hs.first * s.width + ws.first;
-    auto best = static_cast<compute_t<T>>(picture[place * s.channels]);
-    for (std::int64_t h = hs.first; h < hs.end; ++h)
-      for (std::int64_t w = ws.first; w < ws.end; ++w) {
-        const auto value = static_cast<compute_t<T>>(picture[(h * s.width + w) * s.channels]);
-        if (value > best || (value != value && best == best)) {
-          best = value;
-          place = h * s.width + w;
-        }
+    std::int64_t place = -1;
+    compute_t<T> best = 0;
+    for_window(s, o.h, o.w, [&](std::int64_t h, std::int64_t w) {
+      const auto value = static_cast<compute_t<T>>(picture[(h * s.width + w) * s.channels]);
+      if (place < 0 || value > best || (value != value && best == best)) {
+        best = value;
+        place = h * s.width + w;
       }
+    });
     output[i] = static_cast<T>(best);
     places[i] = static_cast<std::int32_t>(place);
   }
@@ -75,15 +72,12 @@ struct SpreadToPlaces {
 
   __device__ void operator()(std::int64_t i) const {
     const Place p(i, s.height, s.width, s.channels);
-    const PoolRange ys = pool_outputs(p.h, s.kernel_h, s.stride_h, s.padding_h, s.out_height);
-    const PoolRange xs = pool_outputs(p.w, s.kernel_w, s.stride_w, s.padding_w, s.out_width);
     const auto here = static_cast<std::int32_t>(p.h * s.width + p.w);
     compute_t<T> sum = 0;
-    for (std::int64_t y = ys.first; y < ys.end; ++y)
-      for (std::int64_t x = xs.first; x < xs.end; ++x) {
-        const std::int64_t o = ((p.n * s.out_height + y) * s.out_width + x) * s.channels + p.c;
-        if (places[o] == here) sum += static_cast<compute_t<T>>(gradient[o]);
-      }
+    for_outputs(s, p.h, p.w, [&](std::int64_t y, std::int64_t x) {
+      const std::int64_t o = ((p.n * s.out_height + y) * s.out_width + x) * s.channels + p.c;
+      if (places[o] == here) sum += static_cast<compute_t<T>>(gradient[o]);
+    });
     result[i] = static_cast<T>(sum);
   }
 };
@@ -109,13 +103,11 @@ struct AvgPool {
 
   __device__ void operator()(std::int64_t i) const {
     const Place o(i, s.out_height, s.out_width, s.channels);
-    const PoolRange hs = pool_window(o.h, s.kernel_h, s.stride_h, s.padding_h, s.height);
-    const PoolRange ws = pool_window(o.w, s.kernel_w, s.stride_w, s.padding_w, s.width);
     const T* const picture = input + o.n * s.height * s.width * s.channels + o.c;
     compute_t<T> sum = 0;
-    for (std::int64_t h = hs.first; h < hs.end; ++h)
-      for (std::int64_t w = ws.first; w < ws.end; ++w)
-        sum += static_cast<compute_t<T>>(picture[(h * s.width + w) * s.channels]);
+    for_window(s, o.h, o.w, [&](std::int64_t h, std::int64_t w) {
+      sum += static_cast<compute_t<T>>(picture[(h * s.width + w) * s.channels]);
+    });
     output[i] = static_cast<T>(sum / static_cast<compute_t<T>>(pool_count(s, o.h, o.w)));
   }
 };
@@ -128,13 +120,11 @@ struct SpreadMeans {
 
   __device__ void operator()(std::int64_t i) const {
     const Place p(i, s.height, s.width, s.channels);
-    const PoolRange ys = pool_outputs(p.h, s.kernel_h, s.stride_h, s.padding_h, s.out_height);
-    const PoolRange xs = pool_outputs(p.w, s.kernel_w, s.stride_w, s.padding_w, s.out_width);
     compute_t<T> sum = 0;
-    for (std::int64_t y = ys.first; y < ys.end; ++y)
-      for (std::int64_t x = xs.first; x < xs.end; ++x)
-        sum += static_cast<compute_t<T>>(gradient[((p.n * s.out_height + y) * s.out_width + x) * s.channels + p.c]) /
-               static_cast<compute_t<T>>(pool_count(s, y, x));
+    for_outputs(s, p.h, p.w, [&](std::int64_t y, std::int64_t x) {
+      sum += static_cast<compute_t<T>>(gradient[((p.n * s.out_height + y) * s.out_width + x) * s.channels + p.c]) /
+             static_cast<compute_t<T>>(pool_count(s, y, x));
+    });
     result[i] = static_cast<T>(sum);
   }
 };

@@ -16,32 +16,21 @@ void for_rows(std::int64_t batch, std::int64_t rows, std::int64_t row_elements, 
   });
 }
 
-// Outputs whose windows hold the pixel (h, w): body(y, x) in row-major order.
-template <class Body>
-void for_outputs(const PoolShape& s, std::int64_t h, std::int64_t w, const Body& body) {
-  const PoolRange ys = pool_outputs(h, s.kernel_h, s.stride_h, s.padding_h, s.out_height);
-  const PoolRange xs = pool_outputs(w, s.kernel_w, s.stride_w, s.padding_w, s.out_width);
-  for (std::int64_t y = ys.first; y < ys.end; ++y)
-    for (std::int64_t x = xs.first; x < xs.end; ++x) body(y, x);
-}
-
 template <class T>
 void max_of_window(const PoolShape& s, const T* picture, std::int64_t y, std::int64_t x, T* best, std::int32_t* place) {
-  const PoolRange hs = pool_window(y, s.kernel_h, s.stride_h, s.padding_h, s.height);
-  const PoolRange ws = pool_window(x, s.kernel_w, s.stride_w, s.padding_w, s.width);
-  for (std::int64_t h = hs.first; h < hs.end; ++h)
-    for (std::int64_t w = ws.first; w < ws.end; ++w) {
-      const T* const values = picture + (h * s.width + w) * s.channels;
-      const bool first = h == hs.first && w == ws.first;
-      for (std::int64_t c = 0; c < s.channels; ++c) {
-        const auto value = static_cast<compute_t<T>>(values[c]);
-        const auto old = static_cast<compute_t<T>>(best[c]);
-        if (first || value > old || (value != value && old == old)) {
-          best[c] = values[c];
-          place[c] = static_cast<std::int32_t>(h * s.width + w);
-        }
+  bool first = true;
+  for_window(s, y, x, [&](std::int64_t h, std::int64_t w) {
+    const T* const values = picture + (h * s.width + w) * s.channels;
+    for (std::int64_t c = 0; c < s.channels; ++c) {
+      const auto value = static_cast<compute_t<T>>(values[c]);
+      const auto old = static_cast<compute_t<T>>(best[c]);
+      if (first || value > old || (value != value && old == old)) {
+        best[c] = values[c];
+        place[c] = static_cast<std::int32_t>(h * s.width + w);
       }
     }
+    first = false;
+  });
 }
 
 template <class T>
@@ -106,16 +95,13 @@ void avg_pool(Cpu, const PoolShape& s, const Tensor& input, const Tensor& output
     const std::int64_t work = s.out_width * s.channels * s.kernel_h * s.kernel_w;
     for_rows(s.batch, s.out_height, work, [&](std::int64_t n, std::int64_t y) {
       std::vector<compute_t<T>> sums(static_cast<std::size_t>(s.channels));
-      const PoolRange hs = pool_window(y, s.kernel_h, s.stride_h, s.padding_h, s.height);
       for (std::int64_t x = 0; x < s.out_width; ++x) {
-        const PoolRange ws = pool_window(x, s.kernel_w, s.stride_w, s.padding_w, s.width);
         std::fill(sums.begin(), sums.end(), compute_t<T>(0));
-        for (std::int64_t h = hs.first; h < hs.end; ++h)
-          for (std::int64_t w = ws.first; w < ws.end; ++w) {
-            const T* const values = from + ((n * s.height + h) * s.width + w) * s.channels;
-            for (std::int64_t c = 0; c < s.channels; ++c)
-              sums[static_cast<std::size_t>(c)] += static_cast<compute_t<T>>(values[c]);
-          }
+        for_window(s, y, x, [&](std::int64_t h, std::int64_t w) {
+          const T* const values = from + ((n * s.height + h) * s.width + w) * s.channels;
+          for (std::int64_t c = 0; c < s.channels; ++c)
+            sums[static_cast<std::size_t>(c)] += static_cast<compute_t<T>>(values[c]);
+        });
         const auto count = static_cast<compute_t<T>>(pool_count(s, y, x));
         for (auto& sum : sums) sum /= count;
         round_to(sums, to + ((n * s.out_height + y) * s.out_width + x) * s.channels);

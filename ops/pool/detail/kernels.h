@@ -40,6 +40,24 @@ BEVEL_HD PoolRange pool_outputs(std::int64_t at, std::int64_t kernel, std::int64
   return {before < 0 ? 0 : before / stride + 1, last + 1 < out_size ? last + 1 : out_size};
 }
 
+// Pixels that output (y, x) sees: body(h, w) in row-major order.
+template <class Body>
+BEVEL_HD void for_window(const PoolShape& s, std::int64_t y, std::int64_t x, const Body& body) {
+  const PoolRange hs = pool_window(y, s.kernel_h, s.stride_h, s.padding_h, s.height);
+  const PoolRange ws = pool_window(x, s.kernel_w, s.stride_w, s.padding_w, s.width);
+  for (std::int64_t h = hs.first; h < hs.end; ++h)
+    for (std::int64_t w = ws.first; w < ws.end; ++w) body(h, w);
+}
+
+// Outputs whose windows hold the pixel (h, w): body(y, x) in row-major order.
+template <class Body>
+BEVEL_HD void for_outputs(const PoolShape& s, std::int64_t h, std::int64_t w, const Body& body) {
+  const PoolRange ys = pool_outputs(h, s.kernel_h, s.stride_h, s.padding_h, s.out_height);
+  const PoolRange xs = pool_outputs(w, s.kernel_w, s.stride_w, s.padding_w, s.out_width);
+  for (std::int64_t y = ys.first; y < ys.end; ++y)
+    for (std::int64_t x = xs.first; x < xs.end; ++x) body(y, x);
+}
+
 // How many pixels the mean of output (y, x) divides by.
 BEVEL_HD std::int64_t pool_count(const PoolShape& s, std::int64_t y, std::int64_t x) {
   if (s.count_include_pad) return s.kernel_h * s.kernel_w;
