@@ -24,9 +24,9 @@ Tensor clamp(const Tensor& x, double low, double high);
 Tensor relu(const Tensor& x);                             // the derivative at 0 is 0
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);  // x > 0 ? x : slope * x; the derivative at 0 is slope
 Tensor sigmoid(const Tensor& x);
-Tensor silu(const Tensor& x);  // x sigmoid(x)
+Tensor silu(const Tensor& x);  // x sigmoid(x); NaN at -inf, where that is -inf * 0
 Tensor tanh(const Tensor& x);
-Tensor gelu(const Tensor& x);      // x Phi(x), the exact form by erf
+Tensor gelu(const Tensor& x);      // x Phi(x), the exact form by erf; NaN at -inf, where that is -inf * 0
 Tensor softplus(const Tensor& x);  // log(1 + e^x)
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
