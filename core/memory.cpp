@@ -1,21 +1,23 @@
 #include <bevel/core/cuda/backend.h>
 #include <bevel/core/memory.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <new>
 
-#if defined(__SANITIZE_ADDRESS__)  // only a macro can ask the compiler this
-#define BEVEL_NO_CACHE_BUILD true
-#else
-#define BEVEL_NO_CACHE_BUILD false
-#endif
-
 namespace bevel {
 
 namespace {
+
+// AddressSanitizer finds uses after free only where blocks go back to the system.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool caching_built = false;
+#else
+constexpr bool caching_built = true;
+#endif
 
 constexpr std::size_t cpu_alignment = 64;
 constexpr std::size_t cuda_granularity = 512;
@@ -43,7 +45,7 @@ std::size_t size_class(std::size_t bytes, Device device) {
 bool caching_enabled() {
   static const bool enabled = [] {
     const char* text = std::getenv("BEVEL_NO_CACHE");
-    return !BEVEL_NO_CACHE_BUILD && (!text || std::atoi(text) == 0);
+    return caching_built && (!text || std::atoi(text) == 0);
   }();
   return enabled;
 }

@@ -23,6 +23,10 @@ const Stream& default_stream(Device device) {
 constexpr std::size_t max_devices = 64;
 thread_local Stream* guarded[max_devices] = {};
 
+Stream*& guarded_on(Device device) {
+  return guarded[static_cast<std::size_t>(device.index)];
+}
+
 }  // namespace
 
 Stream::Stream(Device device) : device_(device) {
@@ -37,7 +41,7 @@ void Stream::synchronize() const {
 
 Stream current_stream(Device device) {
   if (!device.is_cuda()) return {};
-  const Stream* guard = guarded[static_cast<std::size_t>(device.index)];
+  const Stream* guard = guarded_on(device);
   return guard ? *guard : default_stream(device);
 }
 
@@ -49,13 +53,13 @@ void order(const Stream& earlier, const Stream& later) {
 
 StreamGuard::StreamGuard(Stream stream) : stream_(std::move(stream)), previous_(nullptr) {
   if (!stream_.device().is_cuda()) return;
-  Stream*& slot = guarded[static_cast<std::size_t>(stream_.device().index)];
+  Stream*& slot = guarded_on(stream_.device());
   previous_ = slot;
   slot = &stream_;
 }
 
 StreamGuard::~StreamGuard() {
-  if (stream_.device().is_cuda()) guarded[static_cast<std::size_t>(stream_.device().index)] = previous_;
+  if (stream_.device().is_cuda()) guarded_on(stream_.device()) = previous_;
 }
 
 }  // namespace bevel

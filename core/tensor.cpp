@@ -109,9 +109,7 @@ void Tensor::copy_from(const Tensor& source) const {
 const Tensor& Tensor::set_requires_grad(bool requires_grad) const {
   require(is_leaf(), "set_requires_grad: the tensor was computed by an operator; detach() it first");
   require(!requires_grad || is_floating(dtype()),
-          "set_requires_grad: only floating tensors can require a gradient; the "
-          "dtype is ",
-          dtype());
+          "set_requires_grad: only floating tensors can require a gradient; the dtype is ", dtype());
   impl().autograd.requires_grad = requires_grad;
   return *this;
 }
