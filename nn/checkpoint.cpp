@@ -171,6 +171,7 @@ Checkpoint read_file(const std::filesystem::path& path) {
 
   Checkpoint result;
   std::vector<const detail::HeaderEntry*> in_file_order;
+  in_file_order.reserve(header.entries.size());
   for (const detail::HeaderEntry& entry : header.entries) in_file_order.push_back(&entry);
   std::stable_sort(in_file_order.begin(), in_file_order.end(), [](const auto* a, const auto* b) {
     return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;

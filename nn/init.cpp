@@ -46,7 +46,8 @@ Fans fans(const char* function, const Tensor& weight, std::int64_t kernel_area) 
   require(weight.rank() >= 2 && weight.numel() > 0, function,
           ": a weight of at least two axes is needed; its shape is ", weight.shape());
   require(kernel_area >= 1, function, ": kernel_area must be at least 1; got ", kernel_area);
-  return {static_cast<double>(weight.numel() / weight.size(0)), static_cast<double>(weight.size(0) * kernel_area)};
+  const std::int64_t in = weight.numel() / weight.size(0);
+  return {static_cast<double>(in), static_cast<double>(weight.size(0) * kernel_area)};
 }
 
 double kaiming_deviation(const char* function, const Tensor& weight, const KaimingOptions& options) {

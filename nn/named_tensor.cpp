@@ -25,7 +25,9 @@ class Mismatches {
  public:
   template <class... Parts>
   void add(const Parts&... parts) {
-    if (++count_ <= shown) (text_ << (count_ > 1 ? "; " : "") << ... << parts);
+    if (++count_ > shown) return;
+    if (count_ > 1) text_ << "; ";
+    (text_ << ... << parts);
   }
   void require_none(const char* function) const {
     if (count_ == 0) return;

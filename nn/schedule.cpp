@@ -22,7 +22,8 @@ double Constant::operator()(std::int64_t) const {
 
 double StepDecay::operator()(std::int64_t step) const {
   require(every >= 1, "StepDecay: every must be at least 1; got ", every);
-  return lr * std::pow(factor, static_cast<double>(step / every));
+  const std::int64_t decays = step / every;
+  return lr * std::pow(factor, static_cast<double>(decays));
 }
 
 double Cosine::operator()(std::int64_t step) const {

@@ -28,16 +28,16 @@ class Sequential : public Module {
   // Takes the modules by move. A single Sequential is moved, not wrapped; use push_back to nest.
   template <class First, class... Rest>
     requires(std::derived_from<First, Module> && (std::derived_from<Rest, Module> && ...) &&
-             !(sizeof...(Rest) == 0 && std::same_as<First, Sequential>))
+             (sizeof...(Rest) > 0 || !std::same_as<First, Sequential>))
   explicit Sequential(First&& first, Rest&&... rest) {
-    push_back(std::move(first));
-    (push_back(std::move(rest)), ...);
+    push_back(std::forward<First>(first));
+    (push_back(std::forward<Rest>(rest)), ...);
   }
 
   // Appends a module, under the name of its index, and returns it.
   template <std::derived_from<Module> M>
   M& push_back(M&& module) {
-    auto owned = std::make_unique<std::remove_cv_t<M>>(std::move(module));
+    auto owned = std::make_unique<std::remove_cv_t<M>>(std::forward<M>(module));
     M& result = *owned;
     entries_.push_back({std::move(owned), cloner<M>()});
     return result;

@@ -33,8 +33,8 @@ struct GradcheckReport {
 
   // To testing::AssertionResult, without knowing GoogleTest: any type made from bool that takes text and hands it out.
   template <class R>
-    requires std::constructible_from<R, bool> && requires(R& result, std::string text) {
-      result << text;
+    requires std::constructible_from<R, bool> && requires(R& result, const std::string& line) {
+      result << line;
       result.failure_message();
     }
   operator R() const {
