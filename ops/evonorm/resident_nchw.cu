@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(resident_threads, 3) forward_kernel_nchw(Resid
     beta = f.beta[at.channel];
   }
   float moments[3];
-  thread_moments<P, V>(
-      data, pivot, [&](int i) { return at.valid(s.lanes, i); }, moments);
+  thread_moments<P, V>(data, pivot, [&](int i) { return at.valid(s.lanes, i); }, moments);
   lanes_merge<Chan>(moments, 1, at.lanes_per_slot);
   if (at.lane % at.lanes_per_slot == 0)
 #pragma unroll

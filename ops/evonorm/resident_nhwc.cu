@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(resident_threads, 3) forward_kernel_nhwc(Resid
   for (int i = 0; i < V; ++i)
     if (at.valid(i)) data[i].load(x + at.offset(s, i) + at.lane * P);
 
-      // Moments of each channel about its group's pivot, the group's first element.
+  // Moments of each channel about its group's pivot, the group's first element.
 #pragma unroll
   for (int p = 0; p < P; ++p) {
     const float pivot = kernel::load(x[s.group_of(at.lane * P + p) * s.width]);

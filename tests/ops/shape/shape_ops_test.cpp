@@ -144,23 +144,15 @@ TEST_P(ShapeOpsTest, Gradients) {
   const Tensor x = random_leaf({3, 4, 2}, device());
   const Tensor y = random_leaf({3, 1, 2}, device(), 2);
   const std::vector<GradcheckFunction> functions = {
-      [](const auto& in) {
-        return reshape(in[0], {4, 6});
-      },
-      [](const auto& in) {
-        return permute(in[0], {2, 0, 1});
-      },
+      [](const auto& in) { return reshape(in[0], {4, 6}); },
+      [](const auto& in) { return permute(in[0], {2, 0, 1}); },
       [](const auto& in) { return transpose(in[0], 0, 1); },
       [](const auto& in) { return flip(in[0], 1); },
       [](const auto& in) { return slice(in[0], 0, 1, 3); },
       [](const auto& in) { return slice(in[0], 1, 0, 4, 3); },
       [](const auto& in) { return select(in[0], 2, 1); },
-      [](const auto& in) {
-        return concat({in[0], in[1], in[0]}, 1);
-      },
-      [](const auto& in) {
-        return stack({in[0], in[0]}, 1);
-      },
+      [](const auto& in) { return concat({in[0], in[1], in[0]}, 1); },
+      [](const auto& in) { return stack({in[0], in[0]}, 1); },
       [](const auto& in) {
         const auto parts = split(in[0], 3, 1);
         return parts[0].size(1) > 1 ? concat({parts[1], parts[0]}, 1) : parts[0];

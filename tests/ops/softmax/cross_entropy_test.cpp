@@ -154,11 +154,8 @@ TEST_P(CrossEntropyTest, WrongArgumentsAreErrors) {
   EXPECT_TRUE(throws_error([&] { cross_entropy(x, target({1})); }, {"cross_entropy", "[2, 3]", "[1]"}));
   EXPECT_TRUE(throws_error([&] { cross_entropy(x, target({1, 2}, f32)); }, {"cross_entropy", "f32"}));
   EXPECT_TRUE(throws_error([&] { cross_entropy(target({1, 2}, f32), target({1, 2})); }, {"cross_entropy", "[2]"}));
-  EXPECT_TRUE(throws_error(
-      [&] {
-        cross_entropy(x, target({1, 2}), {.label_smoothing = 1.5});
-      },
-      {"label_smoothing", "1.5"}));
+  EXPECT_TRUE(
+      throws_error([&] { cross_entropy(x, target({1, 2}), {.label_smoothing = 1.5}); }, {"label_smoothing", "1.5"}));
   if (device().is_cuda())
     EXPECT_TRUE(std::isnan(cross_entropy(x, target({1, 3})).item()));
   else
