@@ -10,7 +10,6 @@ build ninja-build      command:ninja  runs the build
 build libeigen3-dev    dpkg           matrix products and thread pool on the CPU
 bbox  libcli11-dev     dpkg           command line of the trainer
 bbox  libpugixml-dev   dpkg           Pascal VOC annotations
-bbox  libturbojpeg0-dev dpkg          JPEG pictures
 bbox  libjpeg-dev      dpkg           JPEG pictures
 bbox  libpng-dev       dpkg           PNG pictures
 bbox  nlohmann-json3-dev dpkg         JSON files

@@ -153,7 +153,9 @@ TEST_P(TrainingTest, MemoryDoesNotGrow) {
   EXPECT_EQ(after.live, before.live);
   // How many threads hold a scratch buffer at one moment varies, so a few more may still come; a leak would be 2000.
   EXPECT_LE(after.cached, before.cached + 16384);
-  EXPECT_LE(after.system_calls, before.system_calls + 20);
+  if (before.cached > 0) {  // a build that caches: under AddressSanitizer every block comes from the system
+    EXPECT_LE(after.system_calls, before.system_calls + 20);
+  }
   EXPECT_EQ(memory_stats(cpu).live, before_on_host.live);
 }
 
