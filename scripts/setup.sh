@@ -12,7 +12,7 @@ bbox  libcli11-dev     dpkg           command line of the trainer
 bbox  libpugixml-dev   dpkg           Pascal VOC annotations
 bbox  libjpeg-dev      dpkg           JPEG pictures
 bbox  libpng-dev       dpkg           PNG pictures
-bbox  nlohmann-json3-dev dpkg         JSON files
+test  nlohmann-json3-dev dpkg         JSON of the benchmarks and of golden values
 test  libgtest-dev     dpkg           test framework
 test  libgmock-dev     dpkg           matchers of the test framework
 test  libbenchmark-dev dpkg           benchmarks
