@@ -8,12 +8,10 @@
 // latency of a launch, about a microsecond for each kernel of a stream or graph. Older devices launch as ever.
 #pragma once
 
-#include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/check.h>
 
 #include <cuda_runtime.h>
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -30,16 +28,7 @@ __device__ __forceinline__ void begin_kernel() {
 
 // Whether the current device can set up a kernel early.
 inline bool launches_early() {
-  static std::array<std::atomic<int>, 64> majors{};
-  int device = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  std::atomic<int>& major = majors[static_cast<std::size_t>(device)];
-  if (major == 0) {
-    int value = 0;
-    check(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
-    major = value;
-  }
-  return major >= 9;
+  return current_device_attribute<cudaDevAttrComputeCapabilityMajor>() >= 9;
 }
 
 struct LaunchShape {

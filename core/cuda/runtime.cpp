@@ -8,14 +8,6 @@
 
 namespace bevel::gpu {
 
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();  // an error of one call is not the next call's
-  const std::string text = message(what, ": ", cudaGetErrorName(status), ", ", cudaGetErrorString(status));
-  if (status == cudaErrorMemoryAllocation) throw OutOfMemory(text);
-  throw Error(text);
-}
-
 void check(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
     fail(what, ": ", cublasGetStatusName(status), ", ", cublasGetStatusString(status));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bevel/core/cuda/backend.h>
+#include <bevel/core/cuda/check.h>
 #include <bevel/core/stream.h>
 
 #include <cublas_v2.h>
@@ -11,8 +12,7 @@
 
 namespace bevel::gpu {
 
-// Throws Error with what failed and the runtime's own words; out of memory becomes OutOfMemory.
-void check(cudaError_t status, const char* what);
+// Throws Error with what failed and the library's own words.
 void check(cublasStatus_t status, const char* what);
 
 // Makes `device` current for this thread while the guard lives.

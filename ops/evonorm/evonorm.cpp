@@ -67,26 +67,62 @@ evo::Problem check(const Tensor& x, const Tensor& gamma, const Tensor& beta, con
           .affine = !options.nonlinearity};
 }
 
+const void* data_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.raw() : nullptr;
+}
+void* raw_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.raw() : nullptr;
+}
+
+Tensor bytes_beside(const Tensor& x, std::size_t bytes) {
+  return Tensor::empty({static_cast<std::int64_t>(bytes)}, {.dtype = u8, .device = x.device()});
+}
+
+evo::Workspace workspace_of(const Tensor& bytes) {
+  return {bytes.raw(), static_cast<std::size_t>(bytes.bytes())};
+}
+
+// Returns the statistics.
+Tensor run_forward(const evo::Problem& problem, const Tensor& x, raw::EvoNormForward arrays) {
+  return on(x.device(), [&](auto backend) {
+    const raw::EvoNormMemory memory = evo::memory(backend, problem);
+    const Tensor statistics = bytes_beside(x, memory.statistics);
+    const Tensor workspace = bytes_beside(x, memory.forward_workspace);
+    arrays.statistics = statistics.raw();
+    evo::forward(backend, problem, arrays, workspace_of(workspace));
+    return statistics;
+  });
+}
+
+void run_backward(const evo::Problem& problem, const Tensor& x, const raw::EvoNormBackward& arrays) {
+  on(x.device(), [&](auto backend) {
+    const Tensor workspace = bytes_beside(x, evo::memory(backend, problem).backward_workspace);
+    evo::backward(backend, problem, arrays, workspace_of(workspace));
+  });
+}
+
 // Input gradients in the order x, gamma, beta, v.
-Gradients backward_of(const Backward& b, const evo::Problem& problem, bool with_v, bool with_batch) {
-  evo::BackwardArguments arguments{.x = b.saved(0), .gamma = b.saved(1), .dy = b.grad()};
-  const Tensor& gamma = arguments.gamma;
-  int next = 2;
-  if (with_v) arguments.v = b.saved(next++);
-  const bool empty = arguments.x.numel() == 0;
-  if (b.needs(0)) arguments.dx = Tensor::empty(arguments.x.shape(), arguments.x.options());
+Gradients backward_of(const Backward& b, const evo::Problem& problem, bool with_v) {
+  const Tensor x = b.saved(0), gamma = b.saved(1), v = with_v ? b.saved(2) : Tensor();
+  const bool empty = x.numel() == 0;
+  const Tensor dx = b.needs(0) ? Tensor::empty(x.shape(), x.options()) : Tensor();
   const auto parameter_gradient = [&] {
     return empty ? Tensor::zeros(gamma.shape(), gamma.options()) : Tensor::empty(gamma.shape(), gamma.options());
   };
-  arguments.dgamma = parameter_gradient();
-  arguments.dbeta = parameter_gradient();
-  if (with_v) arguments.dv = parameter_gradient();
-  if (!empty) {
-    arguments.statistics.slice = b.saved(next++);
-    if (with_batch) arguments.statistics.batch = b.saved(next++);
-    on(arguments.x.device(), [&](auto backend) { evo::backward(backend, problem, arguments); });
-  }
-  return {arguments.dx, arguments.dgamma, arguments.dbeta, arguments.dv};
+  const Tensor dgamma = parameter_gradient(), dbeta = parameter_gradient();
+  const Tensor dv = with_v ? parameter_gradient() : Tensor();
+  if (!empty)
+    run_backward(problem, x,
+                 {.x = x.raw(),
+                  .gamma = gamma.raw(),
+                  .v = data_or_null(v),
+                  .statistics = b.saved(with_v ? 3 : 2).raw(),
+                  .dy = b.grad().raw(),
+                  .dx = raw_or_null(dx),
+                  .dgamma = dgamma.raw(),
+                  .dbeta = dbeta.raw(),
+                  .dv = raw_or_null(dv)});
+  return {dx, dgamma, dbeta, dv};
 }
 
 }  // namespace
@@ -95,24 +131,24 @@ Tensor evonorm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const T
                const EvoNormOptions& options) {
   const evo::Problem problem = check(x, gamma, beta, v, running_var, options);
   Tensor y = Tensor::empty(x.shape(), x.options());
-  evo::Statistics statistics;
+  const bool with_v = v.defined() && !problem.affine;
+  std::vector<Tensor> saved{x, gamma};
+  if (with_v) saved.push_back(v);
   if (x.numel() > 0) {
-    const evo::ForwardArguments arguments{
-        .x = x, .gamma = gamma, .beta = beta, .v = v, .running_var = running_var, .y = y};
-    statistics = on(x.device(), [&](auto backend) { return evo::forward(backend, problem, arguments); });
+    saved.push_back(run_forward(problem, x,
+                                {.x = x.raw(),
+                                 .gamma = gamma.raw(),
+                                 .beta = beta.raw(),
+                                 .v = data_or_null(v),
+                                 .running_var = raw_or_null(running_var),
+                                 .y = y.raw(),
+                                 .statistics = nullptr}));
     if (problem.training && !problem.affine && running_var.defined()) running_var.mark_changed();
   }
-  std::vector<Tensor> saved{x, gamma};
-  const bool with_v = v.defined() && !problem.affine;
-  if (with_v) saved.push_back(v);
-  if (statistics.slice.defined()) saved.push_back(statistics.slice);
-  const bool with_batch = statistics.batch.defined();
-  if (with_batch) saved.push_back(statistics.batch);
   Tensor* const outputs[] = {&y};
   const Tensor inputs[] = {x, gamma, beta, with_v ? v : Tensor()};
   record("evonorm", outputs, inputs, saved,
-         [problem, with_v, with_batch](const Backward& b) { return backward_of(b, problem, with_v, with_batch); },
-         {.differentiable = false});
+         [problem, with_v](const Backward& b) { return backward_of(b, problem, with_v); }, {.differentiable = false});
   return y;
 }
 

@@ -20,77 +20,93 @@ Sizes sizes(const Problem& p, const Tiling& t) {
           p.eps,     p.momentum, p.variant,  p.about_zero(), p.training, p.affine};
 }
 
+// Hands out pieces of a call's workspace.
+class Arena {
+ public:
+  explicit Arena(const raw::OnStream& where)
+      : data_(static_cast<char*>(where.workspace)), bytes_(where.workspace_bytes) {}
+
+  Array take(std::int64_t count, Dtype dtype) {
+    const std::size_t first = used_;
+    used_ += (static_cast<std::size_t>(count * size_of(dtype)) + 255) / 256 * 256;
+    require(data_ && used_ <= bytes_, "raw::evonorm: the workspace of ", bytes_, " bytes is too small");
+    return data_ + first;
+  }
+
+ private:
+  char* data_;
+  std::size_t bytes_;
+  std::size_t used_ = 0;
+};
+
 // One call: its problem, cut up, with the types T of the pictures and A of statistics and parameters.
 template <class T, int P>
 struct Launcher {
   using A = compute_t<T>;
   const Problem& p;
-  Cuda backend;
+  raw::OnStream where;
   Tiling t = tiling(p, P);
   Sizes s = sizes(p, t);
-  cudaStream_t stream = gpu::stream(backend);
+  cudaStream_t stream = static_cast<cudaStream_t>(where.stream);
+  mutable Arena arena{where};
 
-  Tensor workspace(const Shape& shape, Dtype dtype = dtype_of<A>) const {
-    return Tensor::empty(shape, {.dtype = dtype, .device = backend.device});
-  }
-  static A* parameter(const Tensor& tensor) { return tensor.defined() ? tensor.data<A>() : nullptr; }
+  Array workspace(std::int64_t count, Dtype dtype = dtype_of<A>) const { return arena.take(count, dtype); }
+  static A* parameter(const Array& array) { return array.data<A>(); }
   static void launched(const char* name) { gpu::check(cudaGetLastError(), name); }
 
-  Tensor moments(const Tensor& x) const {
-    const Tensor result = workspace({2, p.samples, t.splits, p.channels}, f64);
+  Array moments(const Array& x) const {
+    const Array result = workspace(2 * p.samples * t.splits * p.channels, f64);
     moments_kernel<P><<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), result.data<double>());
     launched("evonorm: moments_kernel");
     return result;
   }
 
   template <class Formula>
-  void map(const Tensor& x, const Tensor& y, const Tensor& table) const {
+  void map(const Array& x, const Array& y, const Array& table) const {
     forward_kernel<Formula, P><<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), y.data<T>(), table.data<A>());
     launched("evonorm: forward_kernel");
   }
   template <class Formula>
-  void map(const Tensor& x, const Tensor& dy, const Tensor& dx, const Tensor& table) const {
+  void map(const Array& x, const Array& dy, const Array& dx, const Array& table) const {
     backward_kernel<Formula, P>
         <<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), dy.data<T>(), dx.data<T>(), table.data<A>());
     launched("evonorm: backward_kernel");
   }
   // Sums over runs, [Formula::sums, N, runs, C].
   template <class Formula>
-  Tensor reduce(const Tensor& x, const Tensor& dy, const A* table, bool shared) const {
-    const Tensor result = workspace({Formula::sums, p.samples, t.splits, p.channels});
+  Array reduce(const Array& x, const Array& dy, const A* table, bool shared) const {
+    const Array result = workspace(Formula::sums * p.samples * t.splits * p.channels);
     reduce_kernel<Formula, P>
         <<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), dy.data<T>(), table, shared, result.data<A>());
     launched("evonorm: reduce_kernel");
     return result;
   }
   // Totals over the samples of sums [rows, N, C]; `runs` sums to a sample, [rows, N * runs, C], if given.
-  void sum_samples(const Tensor& sums, int runs, const Totals<A>& totals) const {
+  void sum_samples(const Array& sums, int rows, int runs, const Totals<A>& totals) const {
     Sizes all = s;
     all.samples *= runs;
-    const dim3 grid(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
-                    static_cast<unsigned>(sums.size(0)));
+    const dim3 grid(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes), static_cast<unsigned>(rows));
     sum_samples_kernel<<<grid, dim3(column_lanes, column_rows), 0, stream>>>(all, sums.data<A>(), totals);
     launched("evonorm: sum_samples_kernel");
   }
-  void gate_gradients(const BackwardArguments& b, const Tensor& sums, int runs) const {
-    sum_samples(sums, runs, {{b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv)}, -1, nullptr});
+  void gate_gradients(const BackwardArguments& b, const Array& sums, int runs) const {
+    sum_samples(sums, GateReduce<A>::sums, runs,
+                {{b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv)}, -1, nullptr});
   }
 
-  Statistics gate_forward(const ForwardArguments& f) const {
-    const Tensor slice = workspace({3, p.samples, p.groups});
-    const Tensor table = workspace({3, p.samples, p.channels});
-    const Tensor moment = moments(f.x);
+  void gate_forward(const ForwardArguments& f) const {
+    const Array table = workspace(3 * p.samples * p.channels);
+    const Array moment = moments(f.x);
     gate_statistics_kernel<<<blocks_for(p.samples * p.groups * 32), small_threads, 0, stream>>>(
-        s, moment.data<double>(), f.gamma.data<A>(), f.beta.data<A>(), parameter(f.v), slice.data<A>(),
+        s, moment.data<double>(), f.gamma.data<A>(), f.beta.data<A>(), parameter(f.v), f.statistics.slice.data<A>(),
         table.data<A>());
     launched("evonorm: gate_statistics_kernel");
     map<GateForward<A>>(f.x, f.y, table);
-    return {slice, {}};
   }
 
   void gate_backward(const BackwardArguments& b) const {
-    const Tensor table = workspace({5, p.samples, p.channels}), sums = workspace({3, p.samples, p.channels});
-    const Tensor partial = reduce<GateReduce<A>>(b.x, b.dy, parameter(b.v), true);
+    const Array table = workspace(5 * p.samples * p.channels), sums = workspace(3 * p.samples * p.channels);
+    const Array partial = reduce<GateReduce<A>>(b.x, b.dy, parameter(b.v), true);
     gate_slopes_kernel<<<blocks_for(p.samples * p.groups * 32), small_threads, 0, stream>>>(
         s, partial.data<A>(), b.statistics.slice.data<A>(), b.gamma.data<A>(), parameter(b.v), sums.data<A>(),
         table.data<A>());
@@ -99,9 +115,9 @@ struct Launcher {
     gate_gradients(b, sums, 1);
   }
 
-  Statistics maximum_forward(const ForwardArguments& f) const {
-    const Statistics statistics{workspace({maximum_rows, p.samples, p.channels}), workspace({3, p.channels})};
-    const Tensor moment = p.affine ? Tensor() : moments(f.x);
+  void maximum_forward(const ForwardArguments& f) const {
+    const Statistics& statistics = f.statistics;
+    const Array moment = p.affine ? Array() : moments(f.x);
     if (!p.affine && p.training)
       batch_statistics_kernel<<<static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
                                 dim3(column_lanes, column_rows), 0, stream>>>(
@@ -115,18 +131,17 @@ struct Launcher {
         parameter(f.v), statistics.slice.data<A>());
     launched("evonorm: maximum_statistics_kernel");
     map<MaximumForward<A>>(f.x, f.y, statistics.slice);
-    return statistics;
   }
 
   void maximum_backward(const BackwardArguments& b) const {
-    const Tensor partial = reduce<MaximumReduce<A>>(b.x, b.dy, b.statistics.slice.data<A>(), false);
-    const Tensor batch_total = workspace({p.channels});
-    sum_samples(partial, t.splits,
+    const Array partial = reduce<MaximumReduce<A>>(b.x, b.dy, b.statistics.slice.data<A>(), false);
+    const Array batch_total = workspace(p.channels);
+    sum_samples(partial, MaximumReduce<A>::sums, t.splits,
                 {{b.dgamma.data<A>(), b.dbeta.data<A>(), batch_total.data<A>(), nullptr, parameter(b.dv)},
                  4,
                  b.gamma.data<A>()});
     if (!b.dx.defined()) return;
-    const Tensor table = workspace({8, p.samples, p.channels});
+    const Array table = workspace(8 * p.samples * p.channels);
     maximum_slopes_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
         s, b.statistics.slice.data<A>(), b.statistics.batch.data<A>(), partial.data<A>(), batch_total.data<A>(),
         table.data<A>());
@@ -136,10 +151,11 @@ struct Launcher {
 };
 
 // Bytes, at most 16, by which the addresses of all pictures are divisible.
-std::int64_t alignment(std::initializer_list<Tensor> pictures) {
+std::int64_t alignment(std::initializer_list<Array> pictures) {
   std::int64_t bytes = 16;
-  for (const Tensor& tensor : pictures)
-    while (tensor.defined() && reinterpret_cast<std::uintptr_t>(tensor.raw()) % static_cast<std::uintptr_t>(bytes) != 0)
+  for (const Array& picture : pictures)
+    while (picture.defined() &&
+           reinterpret_cast<std::uintptr_t>(picture.raw()) % static_cast<std::uintptr_t>(bytes) != 0)
       bytes /= 2;
   return bytes;
 }
@@ -147,34 +163,29 @@ std::int64_t alignment(std::initializer_list<Tensor> pictures) {
 // Calls f(launcher) with the type of the pictures and the elements of a pack: as many as fill 16 bytes (8 bytes for the
 // half types, if need be) where sizes and addresses allow, else 1.
 template <class F>
-void with_launcher(const Problem& p, Cuda backend, std::initializer_list<Tensor> pictures, const F& f) {
-  const gpu::DeviceGuard guard(backend.device);
+void with_launcher(const Problem& p, const raw::OnStream& where, std::initializer_list<Array> pictures, const F& f) {
   const std::int64_t inner = p.layout == Layout::nhwc ? p.channels : p.pixels, bytes = alignment(pictures);
   visit_floating(p.dtype, "evonorm", [&]<class T>() {
     constexpr int full = 16 / static_cast<int>(sizeof(T));
     const auto fits = [&](int pack) { return inner % pack == 0 && bytes % (pack * size_of(p.dtype)) == 0; };
-    if (fits(full)) return f(Launcher<T, full>{p, backend});
+    if (fits(full)) return f(Launcher<T, full>{p, where});
     if constexpr (full == 8) {
-      if (fits(4)) return f(Launcher<T, 4>{p, backend});
+      if (fits(4)) return f(Launcher<T, 4>{p, where});
     }
-    f(Launcher<T, 1>{p, backend});
+    f(Launcher<T, 1>{p, where});
   });
 }
 
 // --- one read ---
 
-// Whether the device runs clusters and the kernels were compiled for it.
-bool has_clusters(Cuda backend) {
-  int clusters = 0;
-  gpu::check(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, backend.device.index),
-             "cudaDeviceGetAttribute");
-  return clusters != 0 && resident_kernels_know_clusters();
+// Whether the current device runs clusters and the kernels were compiled for it.
+bool has_clusters() {
+  return gpu::current_device_attribute<cudaDevAttrClusterLaunch>() != 0 && resident_kernels_know_clusters();
 }
 
-Residency residency_here(const Problem& p, Cuda backend, std::initializer_list<Tensor> pictures) {
+Residency residency_here(const Problem& p, std::initializer_list<Array> pictures) {
   if (!p.gate() || p.dtype == f64) return {};
-  const gpu::DeviceGuard guard(backend.device);
-  return residency(p, alignment(pictures), has_clusters(backend));
+  return residency(p, alignment(pictures), has_clusters());
 }
 
 ResidentSizes resident_sizes(const Problem& p, const Residency& r) {
@@ -193,54 +204,77 @@ ResidentSizes resident_sizes(const Problem& p, const Residency& r) {
           .about_zero = p.about_zero()};
 }
 
-float* parameter(const Tensor& tensor) {
-  return tensor.defined() ? tensor.data<float>() : nullptr;
+float* parameter(const Array& array) {
+  return array.data<float>();
 }
 
-Statistics resident_forward(const Problem& p, Cuda backend, const Residency& r, const ForwardArguments& f) {
-  const gpu::DeviceGuard guard(backend.device);
-  const Tensor slice = Tensor::empty({3, p.samples, p.groups}, {.device = backend.device});
+void resident_forward(const Problem& p, const raw::OnStream& where, const Residency& r, const ForwardArguments& f) {
   const ResidentForward arguments{f.x.raw(),         f.y.raw(),      parameter(f.gamma),
-                                  parameter(f.beta), parameter(f.v), parameter(slice)};
+                                  parameter(f.beta), parameter(f.v), parameter(f.statistics.slice)};
   const auto launch = p.layout == Layout::nchw ? resident_forward_nchw : resident_forward_nhwc;
-  launch(backend, p.dtype, r, resident_sizes(p, r), arguments);
-  return {slice, {}};
+  launch(where, p.dtype, r, resident_sizes(p, r), arguments);
 }
 
-void resident_backward(const Problem& p, Cuda backend, const Residency& r, const BackwardArguments& b) {
-  const gpu::DeviceGuard guard(backend.device);
+void resident_backward(const Problem& p, const raw::OnStream& where, const Residency& r, const BackwardArguments& b) {
   const bool nchw = p.layout == Layout::nchw;
   const int runs = nchw ? 1 : r.cluster;
-  const Tensor sums = Tensor::empty({3, p.samples * runs, p.channels}, {.device = backend.device});
-  const ResidentBackward arguments{b.x.raw(),          b.dy.raw(),     b.dx.defined() ? b.dx.raw() : nullptr,
+  const Launcher<float, 1> small{p, where};
+  const Array sums = small.workspace(3 * p.samples * runs * p.channels);
+  const ResidentBackward arguments{b.x.raw(),          b.dy.raw(),     b.dx.raw(),
                                    parameter(b.gamma), parameter(b.v), parameter(b.statistics.slice),
                                    parameter(sums)};
   const auto launch = nchw ? resident_backward_nchw : resident_backward_nhwc;
-  launch(backend, p.dtype, r, resident_sizes(p, r), arguments);
-  const Launcher<float, 1> small{p, backend};
+  launch(where, p.dtype, r, resident_sizes(p, r), arguments);
   small.gate_gradients(b, sums, runs);
+}
+
+Statistics statistics_at(const Problem& p, const void* data) {
+  const Array start(data);
+  if (p.gate()) return {start, {}};
+  const std::int64_t bytes = maximum_rows * p.samples * p.channels * size_of(compute_dtype(p.dtype));
+  return {start, start.data<char>() + bytes};
+}
+
+// The most runs that a map is cut into, whatever packs the addresses allow.
+std::int64_t most_runs(const Problem& p) {
+  int runs = largest_cluster;
+  for (const int pack : {1, 2, 4, 8})
+    if (pack == 1 || (p.layout == Layout::nhwc ? p.channels : p.pixels) % pack == 0)
+      runs = std::max(runs, tiling(p, pack).splits);
+  return runs;
 }
 
 }  // namespace
 
-Statistics forward(Cuda backend, const Problem& problem, const ForwardArguments& arguments) {
-  if (const Residency r = residency_here(problem, backend, {arguments.x, arguments.y}))
-    return resident_forward(problem, backend, r, arguments);
-  Statistics result;
-  with_launcher(problem, backend, {arguments.x, arguments.y}, [&](const auto& launcher) {
-    result = problem.gate() ? launcher.gate_forward(arguments) : launcher.maximum_forward(arguments);
-  });
-  return result;
+raw::EvoNormMemory memory(const Problem& p) {
+  constexpr std::int64_t pieces = 4, rounding = 256;  // of a workspace at most
+  const std::int64_t number = size_of(compute_dtype(p.dtype)), maps = p.samples * p.channels, runs = most_runs(p);
+  const std::int64_t statistics = p.gate() ? 3 * p.samples * p.groups : maximum_rows * maps + 3 * p.channels;
+  const std::int64_t forward = 2 * maps * runs * size_of(f64) + 3 * maps * number;
+  const std::int64_t backward = ((8 + 5 * runs) * maps + p.channels) * number;
+  const auto bytes = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+  return {bytes(statistics * number), bytes(forward + pieces * rounding), bytes(backward + pieces * rounding)};
 }
 
-void backward(Cuda backend, const Problem& problem, const BackwardArguments& arguments) {
-  if (const Residency r = residency_here(problem, backend, {arguments.x, arguments.dy, arguments.dx}))
-    return resident_backward(problem, backend, r, arguments);
-  with_launcher(problem, backend, {arguments.x, arguments.dy, arguments.dx}, [&](const auto& launcher) {
+void forward(const raw::OnStream& where, const Problem& problem, const raw::EvoNormForward& arrays) {
+  const ForwardArguments f = arguments(arrays, statistics_at(problem, arrays.statistics));
+  if (const Residency r = residency_here(problem, {f.x, f.y})) return resident_forward(problem, where, r, f);
+  with_launcher(problem, where, {f.x, f.y}, [&](const auto& launcher) {
     if (problem.gate())
-      launcher.gate_backward(arguments);
+      launcher.gate_forward(f);
     else
-      launcher.maximum_backward(arguments);
+      launcher.maximum_forward(f);
+  });
+}
+
+void backward(const raw::OnStream& where, const Problem& problem, const raw::EvoNormBackward& arrays) {
+  const BackwardArguments b = arguments(arrays, statistics_at(problem, arrays.statistics));
+  if (const Residency r = residency_here(problem, {b.x, b.dy, b.dx})) return resident_backward(problem, where, r, b);
+  with_launcher(problem, where, {b.x, b.dy, b.dx}, [&](const auto& launcher) {
+    if (problem.gate())
+      launcher.gate_backward(b);
+    else
+      launcher.maximum_backward(b);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <bevel/ops/evonorm/detail/sample_kernels.h>
 #include <bevel/ops/kernel/isa.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -35,22 +36,26 @@ std::size_t size(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-const void* sample(const Problem& p, const Tensor& tensor, std::int64_t n) {
-  return static_cast<const char*>(tensor.raw()) + n * p.pixels * p.channels * size_of(p.dtype);
+const void* sample(const Problem& p, const Array& array, std::int64_t n) {
+  return static_cast<const char*>(array.raw()) + n * p.pixels * p.channels * size_of(p.dtype);
 }
-void* mutable_sample(const Problem& p, const Tensor& tensor, std::int64_t n) {
-  return static_cast<char*>(tensor.raw()) + n * p.pixels * p.channels * size_of(p.dtype);
+void* mutable_sample(const Problem& p, const Array& array, std::int64_t n) {
+  return static_cast<char*>(array.raw()) + n * p.pixels * p.channels * size_of(p.dtype);
 }
 
 // A parameter as doubles; `otherwise` where it is undefined.
-Table parameter(const Problem& p, const Tensor& tensor, double otherwise) {
-  return tensor.defined() ? tensor.to_vector() : Table(size(p.channels), otherwise);
+Table parameter(const Problem& p, const Array& array, double otherwise) {
+  Table result(size(p.channels), otherwise);
+  if (array.defined())
+    visit_float_double(compute_dtype(p.dtype), "evonorm",
+                       [&]<class T>() { std::copy_n(array.data<T>(), p.channels, result.begin()); });
+  return result;
 }
 
-void store(const Tensor& tensor, const double* values) {
-  visit_float_double(tensor.dtype(), "evonorm", [&]<class T>() {
-    T* to = tensor.data<T>();
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) to[i] = static_cast<T>(values[i]);
+void store(const Problem& p, const Array& array, const double* values) {
+  visit_float_double(compute_dtype(p.dtype), "evonorm", [&]<class T>() {
+    T* to = array.data<T>();
+    for (std::int64_t i = 0; i < p.channels; ++i) to[i] = static_cast<T>(values[i]);
   });
 }
 
@@ -78,9 +83,8 @@ void group_statistics(const Problem& p, const double* moments, double* mean, dou
   }
 }
 
-Statistics gate_forward(const Problem& p, const ForwardArguments& f) {
-  const Tensor slice = Tensor::empty({2, p.samples, p.groups}, {.dtype = f64});
-  double* mean = slice.data<double>();
+void gate_forward(const Problem& p, const ForwardArguments& f) {
+  double* mean = f.statistics.slice.data<double>();
   double* rstd = mean + p.samples * p.groups;
   const Table gamma = parameter(p, f.gamma, 1), beta = parameter(p, f.beta, 0), v = parameter(p, f.v, 1);
   const std::int64_t width = p.channels / p.groups;
@@ -96,7 +100,6 @@ Statistics gate_forward(const Problem& p, const ForwardArguments& f) {
     }
     sample_kernels().gate_forward(p, sample(p, f.x, n), mutable_sample(p, f.y, n), table.data());
   });
-  return {slice, {}};
 }
 
 void gate_backward(const Problem& p, const BackwardArguments& b) {
@@ -132,16 +135,16 @@ void gate_backward(const Problem& p, const BackwardArguments& b) {
   });
   for (std::int64_t n = 1; n < p.samples; ++n)
     for (std::int64_t i = 0; i < 3 * p.channels; ++i) sums[size(i)] += sums[size(n * 3 * p.channels + i)];
-  store(b.dgamma, sums.data());
-  store(b.dbeta, sums.data() + p.channels);
-  if (b.dv.defined()) store(b.dv, sums.data() + 2 * p.channels);
+  store(p, b.dgamma, sums.data());
+  store(p, b.dbeta, sums.data() + p.channels);
+  if (b.dv.defined()) store(p, b.dv, sums.data() + 2 * p.channels);
 }
 
 // --- maximum: statistics.slice is [2, N, C]: means and instance deviations or root mean squares;
 //     statistics.batch is [2, C]: means (0 in evaluation) and batch deviations ---
 
 void batch_statistics(const Problem& p, const double* moments, double* mean, double* deviation,
-                      const Tensor& running_var) {
+                      const Array& running_var) {
   const double samples = static_cast<double>(p.samples), pixels = static_cast<double>(p.pixels);
   Table centre(size(p.channels)), square(size(p.channels));
   for (std::int64_t n = 0; n < p.samples; ++n)
@@ -160,10 +163,10 @@ void batch_statistics(const Problem& p, const double* moments, double* mean, dou
     deviation[c] = std::sqrt(square[size(c)] + p.eps);
   }
   if (!running_var.defined()) return;
-  Table running = running_var.to_vector();
+  Table running = parameter(p, running_var, 1);
   for (std::int64_t c = 0; c < p.channels; ++c)
     running[size(c)] = (1 - p.momentum) * running[size(c)] + p.momentum * square[size(c)];
-  store(running_var, running.data());
+  store(p, running_var, running.data());
 }
 
 // Rows a, i, i_low, b of the coefficient tables for sample n.
@@ -186,12 +189,12 @@ void maximum_coefficients(const Problem& p, const Table& v, const double* deviat
   }
 }
 
-Statistics maximum_forward(const Problem& p, const ForwardArguments& f) {
-  const Tensor slice = Tensor::zeros({2, p.samples, p.channels}, {.dtype = f64});
-  const Tensor batch = Tensor::zeros({2, p.channels}, {.dtype = f64});
-  double* mean = slice.data<double>();
+void maximum_forward(const Problem& p, const ForwardArguments& f) {
+  double* mean = f.statistics.slice.data<double>();
   double* deviation = mean + p.samples * p.channels;
-  double* batch_mean = batch.data<double>();
+  double* batch_mean = f.statistics.batch.data<double>();
+  std::fill_n(mean, 2 * p.samples * p.channels, 0.0);
+  std::fill_n(batch_mean, 2 * p.channels, 0.0);
   double* batch_deviation = batch_mean + p.channels;
   const Table gamma = parameter(p, f.gamma, 1), beta = parameter(p, f.beta, 0), v = parameter(p, f.v, 0);
   if (!p.affine) {
@@ -219,7 +222,6 @@ Statistics maximum_forward(const Problem& p, const ForwardArguments& f) {
     table.insert(table.end(), beta.begin(), beta.end());
     sample_kernels().maximum_forward(p, sample(p, f.x, n), mutable_sample(p, f.y, n), table.data());
   });
-  return {slice, batch};
 }
 
 // dx of sample n, from its sums and from those of the whole batch.
@@ -266,24 +268,47 @@ void maximum_backward(const Problem& p, const BackwardArguments& b) {
     parallel_for(p.samples, [&](std::int64_t n) {
       maximum_backward_sample(p, b, n, gamma, v, sums.data() + n * width, total.data());
     });
-  store(b.dgamma, total.data());
-  store(b.dbeta, total.data() + p.channels);
+  store(p, b.dgamma, total.data());
+  store(p, b.dbeta, total.data() + p.channels);
   if (!b.dv.defined()) return;
   for (std::int64_t c = 0; c < p.channels; ++c) total[size(4 * p.channels + c)] *= -gamma[size(c)];
-  store(b.dv, total.data() + 4 * p.channels);
+  store(p, b.dv, total.data() + 4 * p.channels);
+}
+
+Statistics statistics_at(const Problem& p, const void* data) {
+  const Array start(data);
+  if (p.gate()) return {start, {}};
+  return {start, start.data<double>() + 2 * p.samples * p.channels};
 }
 
 }  // namespace
 
-Statistics forward(Cpu, const Problem& problem, const ForwardArguments& arguments) {
-  return problem.gate() ? gate_forward(problem, arguments) : maximum_forward(problem, arguments);
-}
-
-void backward(Cpu, const Problem& problem, const BackwardArguments& arguments) {
-  if (problem.gate())
-    gate_backward(problem, arguments);
-  else
-    maximum_backward(problem, arguments);
-}
-
 }  // namespace bevel::evo
+
+namespace bevel::raw {
+
+EvoNormMemory evonorm_memory(Cpu, const EvoNormProblem& p) {
+  evo::check_problem(p);
+  const std::int64_t batch = p.gate() ? 0 : 2 * p.channels;
+  return {static_cast<std::size_t>(2 * p.samples * p.slices() + batch) * sizeof(double), 0, 0};
+}
+
+void evonorm_forward(Cpu, const EvoNormProblem& problem, const EvoNormForward& arrays) {
+  evo::check(problem, arrays);
+  const evo::ForwardArguments arguments = evo::arguments(arrays, evo::statistics_at(problem, arrays.statistics));
+  if (problem.gate())
+    evo::gate_forward(problem, arguments);
+  else
+    evo::maximum_forward(problem, arguments);
+}
+
+void evonorm_backward(Cpu, const EvoNormProblem& problem, const EvoNormBackward& arrays) {
+  evo::check(problem, arrays);
+  const evo::BackwardArguments arguments = evo::arguments(arrays, evo::statistics_at(problem, arrays.statistics));
+  if (problem.gate())
+    evo::gate_backward(problem, arguments);
+  else
+    evo::maximum_backward(problem, arguments);
+}
+
+}  // namespace bevel::raw

@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(resident_threads, 3) forward_kernel_nchw(Resid
     beta = f.beta[at.channel];
   }
   float moments[3];
-  thread_moments<P, V>(data, pivot, [&](int i) { return at.valid(s.lanes, i); }, moments);
+  thread_moments<P, V>(
+      data, pivot, [&](int i) { return at.valid(s.lanes, i); }, moments);
   lanes_merge<Chan>(moments, 1, at.lanes_per_slot);
   if (at.lane % at.lanes_per_slot == 0)
 #pragma unroll
@@ -232,21 +233,21 @@ bool resident_kernels_know_clusters() {
   return attributes.ptxVersion >= 90;
 }
 
-void resident_forward_nchw(Cuda backend, Dtype dtype, const Residency& r, const ResidentSizes& s,
+void resident_forward_nchw(const raw::OnStream& where, Dtype dtype, const Residency& r, const ResidentSizes& s,
                            const ResidentForward& f) {
   visit_resident(dtype, [&]<class T>() {
     visit_cut<T>(r, [&]<int P, int V>() {
-      launch_resident(backend, r, detail::divide_up(s.samples * s.channels, r.maps), "evonorm: forward_kernel_nchw",
+      launch_resident(where, r, detail::divide_up(s.samples * s.channels, r.maps), "evonorm: forward_kernel_nchw",
                       forward_kernel_nchw<T, P, V>, s, f);
     });
   });
 }
 
-void resident_backward_nchw(Cuda backend, Dtype dtype, const Residency& r, const ResidentSizes& s,
+void resident_backward_nchw(const raw::OnStream& where, Dtype dtype, const Residency& r, const ResidentSizes& s,
                             const ResidentBackward& b) {
   visit_resident(dtype, [&]<class T>() {
     visit_cut<T>(r, [&]<int P, int V>() {
-      launch_resident(backend, r, detail::divide_up(s.samples * s.channels, r.maps), "evonorm: backward_kernel_nchw",
+      launch_resident(where, r, detail::divide_up(s.samples * s.channels, r.maps), "evonorm: backward_kernel_nchw",
                       backward_kernel_nchw<T, P, V>, s, b);
     });
   });

@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(resident_threads, 3) forward_kernel_nhwc(Resid
   for (int i = 0; i < V; ++i)
     if (at.valid(i)) data[i].load(x + at.offset(s, i) + at.lane * P);
 
-  // Moments of each channel about its group's pivot, the group's first element.
+      // Moments of each channel about its group's pivot, the group's first element.
 #pragma unroll
   for (int p = 0; p < P; ++p) {
     const float pivot = kernel::load(x[s.group_of(at.lane * P + p) * s.width]);
@@ -266,20 +266,20 @@ std::int64_t blocks(const Residency& r, const ResidentSizes& s) {
 
 }  // namespace
 
-void resident_forward_nhwc(Cuda backend, Dtype dtype, const Residency& r, const ResidentSizes& s,
+void resident_forward_nhwc(const raw::OnStream& where, Dtype dtype, const Residency& r, const ResidentSizes& s,
                            const ResidentForward& f) {
   visit_resident(dtype, [&]<class T>() {
     visit_cut<T>(r, [&]<int P, int V>() {
-      launch_resident(backend, r, blocks(r, s), "evonorm: forward_kernel_nhwc", forward_kernel_nhwc<T, P, V>, s, f);
+      launch_resident(where, r, blocks(r, s), "evonorm: forward_kernel_nhwc", forward_kernel_nhwc<T, P, V>, s, f);
     });
   });
 }
 
-void resident_backward_nhwc(Cuda backend, Dtype dtype, const Residency& r, const ResidentSizes& s,
+void resident_backward_nhwc(const raw::OnStream& where, Dtype dtype, const Residency& r, const ResidentSizes& s,
                             const ResidentBackward& b) {
   visit_resident(dtype, [&]<class T>() {
     visit_cut<T>(r, [&]<int P, int V>() {
-      launch_resident(backend, r, blocks(r, s), "evonorm: backward_kernel_nhwc", backward_kernel_nhwc<T, P, V>, s, b);
+      launch_resident(where, r, blocks(r, s), "evonorm: backward_kernel_nhwc", backward_kernel_nhwc<T, P, V>, s, b);
     });
   });
 }

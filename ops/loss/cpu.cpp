@@ -2,7 +2,8 @@
 // that stay in the first-level cache, where a formula's own loops read and write plain arrays.
 #include <bevel/core/parallel.h>
 #include <bevel/ops/kernel/isa.h>
-#include <bevel/ops/loss/detail/driver.h>
+#include <bevel/ops/loss/detail/loss_kernels.h>
+#include <bevel/ops/loss/raw.h>
 
 #include <cstring>
 #include <vector>
@@ -272,7 +273,8 @@ class TileWork {
     if (pass_.upstream_each)
       convert(at<T>(pass_.upstream, begin_), upstream_, count_);
     else
-      std::fill_n(upstream_, count_, *at<C>(pass_.upstream, 0));
+      std::fill_n(upstream_, count_,
+                  pass_.reduced_is_half ? static_cast<C>(*at<T>(pass_.upstream, 0)) : *at<C>(pass_.upstream, 0));
   }
 
   const LossKernels& kernels_;
@@ -307,7 +309,11 @@ void run_typed(const LossKernels& kernels, const LossPass& pass) {
   double total = 0;
   for (const double sum : sums) total += sum;
   using C = compute_t<T>;
-  *at<C>(pass.value, 0) = pass.is_zero ? C(0) : static_cast<C>(total * pass.factor);
+  const C value = pass.is_zero ? C(0) : static_cast<C>(total * pass.factor);
+  if (pass.reduced_is_half)
+    *at<T>(pass.value, 0) = static_cast<T>(value);
+  else
+    *at<C>(pass.value, 0) = value;
 }
 
 }  // namespace
@@ -316,13 +322,19 @@ void run_pass(Cpu, const LossKernels& kernels, const LossPass& pass) {
   visit_floating(pass.dtype, "loss", [&]<class T>() { run_typed<T>(kernels, resolved(pass)); });
 }
 
-void scale_gradient(Cpu, const Tensor& from, const Tensor& factor, const Tensor& to) {
-  visit_floating(from.dtype(), "loss", [&]<class T>() {
+}  // namespace bevel::detail
+
+namespace bevel::raw {
+
+void scale_gradient(Cpu, const raw::GradientScale& scale) {
+  visit_floating(scale.dtype, "loss", [&]<class T>() {
     using C = compute_t<T>;
-    const C f = *factor.data<C>();
-    const T* in = from.data<T>();
-    T* out = to.data<T>();
-    parallel_ranges(from.numel(), chunk_size, [&](std::int64_t begin, std::int64_t end) {
+    const C f = scale.factor_is_half ? static_cast<C>(*static_cast<const T*>(scale.factor))
+                                     : *static_cast<const C*>(scale.factor);
+    const T* in = static_cast<const T*>(scale.from);
+    T* out = static_cast<T*>(scale.to);
+    if (f == 1 && in == out) return;
+    parallel_ranges(scale.count, 32768, [&](std::int64_t begin, std::int64_t end) {
       for_best_isa([&]() __attribute__((always_inline)) {
         for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(static_cast<C>(in[i]) * f);
       });
@@ -330,4 +342,4 @@ void scale_gradient(Cpu, const Tensor& from, const Tensor& factor, const Tensor&
   });
 }
 
-}  // namespace bevel::detail
+}  // namespace bevel::raw

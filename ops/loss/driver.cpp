@@ -217,7 +217,14 @@ Tensor stored_gradient(const Backward& backward, int saved_index) {
   if (backward.is_unit()) return is_own ? stored : stored.clone();
   Tensor result = is_own ? stored : Tensor::empty(stored.shape(), stored.options());
   if (stored.numel() > 0)
-    on(stored.device(), [&](auto backend) { scale_gradient(backend, stored, backward.grad(), result); });
+    on(stored.device(), [&](auto backend) {
+      scale_gradient(backend, {.dtype = stored.dtype(),
+                               .count = stored.numel(),
+                               .from = stored.raw(),
+                               .factor = backward.grad().raw(),
+                               .factor_is_half = false,
+                               .to = result.raw()});
+    });
   return result;
 }
 

@@ -3,8 +3,8 @@
 // With d = input - target:   |d| < beta:  d² / (2 beta), gradient d / beta     else:  |d| - beta / 2, gradient sign(d)
 #pragma once
 
-#include <bevel/ops/loss/formula.h>
 #include <bevel/ops/loss/options.h>
+#include <bevel/ops/loss/smooth_l1_formula.h>
 
 namespace bevel {
 
@@ -31,39 +31,5 @@ struct SmoothL1Options {
 //   beta is an Error.
 // - More than 2³¹ elements are right; sums beyond a few elements are in f64. The same input gives the same bits.
 Tensor smooth_l1(const Tensor& input, const Tensor& target, const SmoothL1Options& options = {});
-
-namespace formula {
-
-// With beta rounded to T.
-template <class T>
-struct SmoothL1In {
-  T beta;
-  T up;  // d / beta is computed as (d up) inverse, since 1 / beta overflows for the smallest beta
-  T inverse;
-
-  template <class X>
-  BEVEL_HD X operator()(X d) const {
-    const X distance = abs(d);
-    return select(value_of(distance) < beta, T(0.5) * d * (d * up * inverse), distance - T(0.5) * beta);
-  }
-
-  template <class X>
-  BEVEL_HD X derivative(X d) const {
-    return select(value_of(abs(d)) < beta, d * up * inverse, sign(d));
-  }
-};
-
-struct SmoothL1 {
-  double beta = 1;
-
-  template <class T>
-  SmoothL1In<T> in() const {
-    const T rounded = static_cast<T>(beta);
-    const T up = rounded < T(1e-30) ? T(0x1p100) : T(1);
-    return {rounded, up, rounded == 0 ? T(0) : 1 / (rounded * up)};
-  }
-};
-
-}  // namespace formula
 
 }  // namespace bevel

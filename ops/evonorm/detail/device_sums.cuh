@@ -5,7 +5,7 @@
 // rows of threads stride over the pixels. NCHW: `threads` threads (32 or 256) take one run of one map.
 #pragma once
 
-#include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/check.h>
 #include <bevel/ops/evonorm/detail/formula.h>
 #include <bevel/ops/evonorm/detail/problem.h>
 #include <bevel/ops/kernel/pack.h>

@@ -7,49 +7,82 @@
 // and the affine case without nonlinearity is the maximum with a = 0, i = 0, b = 1.
 #pragma once
 
-#include <bevel/core/tensor.h>
-#include <bevel/ops/evonorm/evonorm.h>
+#include <bevel/ops/evonorm/raw.h>
 
 namespace bevel::evo {
 
-struct Problem {
-  EvoNorm variant;
-  Layout layout;
-  Dtype dtype;
-  std::int64_t samples, pixels, channels, groups;
-  double eps, momentum;
-  bool training;
-  bool affine;
+using Problem = raw::EvoNormProblem;
 
-  bool gate() const { return !affine && !has_batch_term(variant); }
-  // Whether instance statistics are root mean squares about 0 in place of standard deviations.
-  bool about_zero() const { return variant == EvoNorm::B1 || variant == EvoNorm::B2 || variant == EvoNorm::S2; }
-  // Statistics of one sample: per group for the gate, per channel for the maximum.
-  std::int64_t slices() const { return gate() ? groups : channels; }
+// A place in memory, or none.
+class Array {
+ public:
+  Array() = default;
+  Array(const void* data) : data_(const_cast<void*>(data)) {}
+
+  bool defined() const { return data_ != nullptr; }
+  void* raw() const { return data_; }
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
 };
 
 // The small statistics kept for backward, in a form known to the backend alone.
 struct Statistics {
-  Tensor slice{};  // one sample's, per group or channel
-  Tensor batch{};  // per channel; defined for the maximum only
+  Array slice{};  // one sample's, per group or channel
+  Array batch{};  // per channel; there for the maximum only
 };
 
 struct ForwardArguments {
-  Tensor x{}, gamma{}, beta{}, v{}, running_var{};
-  Tensor y{};
+  Array x{}, gamma{}, beta{}, v{}, running_var{};
+  Array y{};
+  Statistics statistics{};
 };
 
 struct BackwardArguments {
-  Tensor x{}, gamma{}, v{};
+  Array x{}, gamma{}, v{};
   Statistics statistics{};
-  Tensor dy{};
-  Tensor dx{};                     // undefined where it is not wanted
-  Tensor dgamma{}, dbeta{}, dv{};  // always written; dv is undefined for a variant without v
+  Array dy{};
+  Array dx{};                     // undefined where it is not wanted
+  Array dgamma{}, dbeta{}, dv{};  // always written; dv is undefined for a variant without v
 };
 
-Statistics forward(Cpu, const Problem& problem, const ForwardArguments& arguments);
-Statistics forward(Cuda backend, const Problem& problem, const ForwardArguments& arguments);
-void backward(Cpu, const Problem& problem, const BackwardArguments& arguments);
-void backward(Cuda backend, const Problem& problem, const BackwardArguments& arguments);
+// The kernel-level calls, for the driver: on CUDA, on the current stream.
+struct Workspace {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+inline raw::EvoNormMemory memory(Cpu backend, const Problem& problem) {
+  return raw::evonorm_memory(backend, problem);
+}
+inline void forward(Cpu backend, const Problem& problem, const raw::EvoNormForward& arrays, const Workspace&) {
+  raw::evonorm_forward(backend, problem, arrays);
+}
+inline void backward(Cpu backend, const Problem& problem, const raw::EvoNormBackward& arrays, const Workspace&) {
+  raw::evonorm_backward(backend, problem, arrays);
+}
+raw::EvoNormMemory memory(Cuda backend, const Problem& problem);
+void forward(Cuda backend, const Problem& problem, const raw::EvoNormForward& arrays, const Workspace& workspace);
+void backward(Cuda backend, const Problem& problem, const raw::EvoNormBackward& arrays, const Workspace& workspace);
+
+// On CUDA (evonorm.cu).
+raw::EvoNormMemory memory(const Problem& problem);
+void forward(const raw::OnStream& where, const Problem& problem, const raw::EvoNormForward& arrays);
+void backward(const raw::OnStream& where, const Problem& problem, const raw::EvoNormBackward& arrays);
+
+// Errors of kernel-level calls (problem.cpp).
+void check_problem(const Problem& p);
+void check(const Problem& p, const raw::EvoNormForward& arrays);
+void check(const Problem& p, const raw::EvoNormBackward& arrays);
+
+inline ForwardArguments arguments(const raw::EvoNormForward& f, const Statistics& statistics) {
+  return {f.x, f.gamma, f.beta, f.v, f.running_var, f.y, statistics};
+}
+inline BackwardArguments arguments(const raw::EvoNormBackward& b, const Statistics& statistics) {
+  return {b.x, b.gamma, b.v, statistics, b.dy, b.dx, b.dgamma, b.dbeta, b.dv};
+}
 
 }  // namespace bevel::evo

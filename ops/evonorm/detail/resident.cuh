@@ -42,10 +42,14 @@ struct ResidentSizes {
 bool resident_kernels_know_clusters();
 
 // Launchers; each is defined with its kernels.
-void resident_forward_nchw(Cuda, Dtype, const Residency& r, const ResidentSizes&, const ResidentForward&);
-void resident_backward_nchw(Cuda, Dtype, const Residency& r, const ResidentSizes&, const ResidentBackward&);
-void resident_forward_nhwc(Cuda, Dtype, const Residency& r, const ResidentSizes&, const ResidentForward&);
-void resident_backward_nhwc(Cuda, Dtype, const Residency& r, const ResidentSizes&, const ResidentBackward&);
+void resident_forward_nchw(const raw::OnStream& where, Dtype, const Residency& r, const ResidentSizes&,
+                           const ResidentForward&);
+void resident_backward_nchw(const raw::OnStream& where, Dtype, const Residency& r, const ResidentSizes&,
+                            const ResidentBackward&);
+void resident_forward_nhwc(const raw::OnStream& where, Dtype, const Residency& r, const ResidentSizes&,
+                           const ResidentForward&);
+void resident_backward_nhwc(const raw::OnStream& where, Dtype, const Residency& r, const ResidentSizes&,
+                            const ResidentBackward&);
 
 // --- clusters: compiled for sm_90 and later, launched nowhere else ---
 
@@ -177,12 +181,12 @@ __device__ inline float gate_slope(float v, float x, float dy, float (&sum)[3]) 
 // --- launching ---
 
 template <class... Parameters, class... Arguments>
-void launch_resident(Cuda backend, const Residency& r, std::int64_t blocks, const char* name,
+void launch_resident(const raw::OnStream& where, const Residency& r, std::int64_t blocks, const char* name,
                      void (*kernel)(Parameters...), const Arguments&... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(r.threads));
-  config.stream = gpu::stream(backend);
+  config.stream = static_cast<cudaStream_t>(where.stream);
   cudaLaunchAttribute cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = static_cast<unsigned>(r.cluster);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bevel/core/error.h>
+#include <bevel/ops/loss/detail/loss_kernels.h>
 #include <bevel/ops/loss/detail/tile.h>
 
 #if defined(__CUDACC__)
@@ -19,13 +20,14 @@ class CompiledLoss final : public LossKernels {
   bool of_error() const override { return ErrorFormula<F>; }
   void evaluate(const LossTile<float>& tile) const override { evaluate_tile<compiler>(formula_, tile); }
   void evaluate(const LossTile<double>& tile) const override { evaluate_tile<compiler>(formula_, tile); }
-  void launch([[maybe_unused]] Cuda backend, [[maybe_unused]] const LossPass& pass) const override {
+  void launch([[maybe_unused]] const raw::OnStream& where, [[maybe_unused]] const LossPass& pass) const override {
 #if defined(__CUDACC__)
-    launch_loss<compiler>(backend, formula_, pass);
+    launch_loss<compiler>(where, formula_, pass);
 #else
-    fail("pointwise_loss: the tensors are on ", backend.device,
-         ", but this formula was compiled for the CPU only: nvcc must compile the file that calls pointwise_loss (name "
-         "it .cu)");
+    fail(
+        "pointwise_loss: the tensors are on a GPU, "
+        "but this formula was compiled for the CPU only: nvcc must compile the file that calls pointwise_loss (name "
+        "it .cu)");
 #endif
   }
 

@@ -1,8 +1,10 @@
 // The one driver: checks, choice between fused and unfused, autograd. It knows a formula by its LossKernels only.
 #pragma once
 
-#include <bevel/ops/loss/detail/pass.h>
+#include <bevel/core/device.h>
+#include <bevel/ops/loss/detail/loss_kernels.h>
 #include <bevel/ops/loss/options.h>
+#include <bevel/ops/loss/raw.h>
 
 #include <memory>
 
@@ -12,12 +14,10 @@ namespace bevel::detail {
 Tensor run_loss(const char* name, std::shared_ptr<const LossKernels> kernels, const Tensor& input, const Tensor& target,
                 const LossOptions& options);
 
-// One pass on the CPU. Results do not depend on the number of threads.
-void run_pass(Cpu, const LossKernels& kernels, const LossPass& pass);
+// One pass; on CUDA, on the current stream.
 void run_pass(Cuda backend, const LossKernels& kernels, const LossPass& pass);
 
-// to[i] = from[i] · factor, where `factor` is one number of the compute type; in place where both are the same.
-void scale_gradient(Cpu, const Tensor& from, const Tensor& factor, const Tensor& to);
-void scale_gradient(Cuda backend, const Tensor& from, const Tensor& factor, const Tensor& to);
+using raw::scale_gradient;
+void scale_gradient(Cuda backend, const raw::GradientScale& scale);
 
 }  // namespace bevel::detail

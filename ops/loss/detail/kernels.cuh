@@ -5,9 +5,10 @@
 // warp, block, and the last block to finish adds the blocks' sums by index.
 #pragma once
 
-#include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/check.h>
 #include <bevel/ops/loss/detail/evaluate.h>
 #include <bevel/ops/loss/detail/pass.h>
+#include <bevel/ops/raw.h>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -26,7 +27,16 @@ struct LossWorkspace {
   double* partials;   // loss_max_blocks
   unsigned* arrived;  // 0 between kernels
 };
-LossWorkspace loss_workspace(Cuda backend);
+
+inline LossWorkspace loss_workspace(const raw::OnStream& where, const LossPass& pass) {
+  if (!pass.value || pass.value_each) return {};
+  constexpr std::size_t counter_bytes = 256;
+  static_assert(counter_bytes + loss_max_blocks * sizeof(double) <= raw::loss_workspace_bytes);
+  require(where.workspace && where.workspace_bytes >= raw::loss_workspace_bytes, "loss: needs a workspace of ",
+          raw::loss_workspace_bytes, " bytes; got ", where.workspace ? where.workspace_bytes : 0);
+  auto* data = static_cast<char*>(where.workspace);
+  return {reinterpret_cast<double*>(data + counter_bytes), reinterpret_cast<unsigned*>(data)};
+}
 
 // Neighbouring elements that move as one access: 16 bytes, or a single element where that is impossible.
 template <class T, int width = 16 / static_cast<int>(sizeof(T))>
@@ -85,6 +95,40 @@ __device__ __forceinline__ double load_number(DeviceNumber number) {
   return number.is_f64 ? *static_cast<const double*>(number.data) : *static_cast<const float*>(number.data);
 }
 
+// Elements of a dtype that the kernel's type does not tell, computed in C.
+template <class C>
+struct AnyElements {
+  Dtype dtype;
+
+  __device__ __forceinline__ C load(const void* data, std::int64_t i) const {
+    if constexpr (std::is_same_v<C, double>) {
+      return static_cast<const double*>(data)[i];
+    } else {
+      if (dtype == Dtype::bf16) return static_cast<const bfloat16*>(data)[i];
+      if (dtype == Dtype::f16) return static_cast<const float16*>(data)[i];
+      return static_cast<const float*>(data)[i];
+    }
+  }
+  __device__ __forceinline__ void store(void* data, std::int64_t i, C value) const {
+    if constexpr (std::is_same_v<C, double>) {
+      static_cast<double*>(data)[i] = value;
+    } else {
+      if (dtype == Dtype::bf16)
+        static_cast<bfloat16*>(data)[i] = bfloat16(value);
+      else if (dtype == Dtype::f16)
+        static_cast<float16*>(data)[i] = float16(value);
+      else
+        static_cast<float*>(data)[i] = value;
+    }
+  }
+};
+
+// Reduced values and their upstream gradient.
+template <class C>
+__device__ __forceinline__ AnyElements<C> reduced_elements(const LossPass& pass) {
+  return {pass.reduced_is_half ? pass.dtype : dtype_of<C>};
+}
+
 // What is the same for all elements of a pass.
 template <class C>
 struct LossUniform {
@@ -101,7 +145,8 @@ struct LossUniform {
       factor = is_zero ? 0.0 : factor / normalizer;
     }
     seed = static_cast<C>(factor);
-    upstream = pass.upstream && !pass.upstream_each ? *static_cast<const C*>(pass.upstream) : C(1);
+    upstream = C(1);
+    if (pass.upstream && !pass.upstream_each) upstream = reduced_elements<C>(pass).load(pass.upstream, 0);
   }
 };
 
@@ -111,10 +156,10 @@ __device__ __forceinline__ Number<C> weighed(Number<C> value, Number<C> weight) 
   return select(weight.value == 0, Number<C>(0), weight * value);
 }
 
-// Adds up `sum` over the grid and lets the last block write factor times the total to `result`.
+// Adds up `sum` over the grid and lets the last block write factor times the total to the pass's value.
 template <class C>
 __device__ __forceinline__ void reduce_loss(double sum, const LossWorkspace& workspace, const LossUniform<C>& uniform,
-                                            C* result) {
+                                            const LossPass& pass) {
   constexpr int warps = loss_threads / 32;
   __shared__ double of_warp[warps];
   __shared__ bool is_last;
@@ -127,7 +172,9 @@ __device__ __forceinline__ void reduce_loss(double sum, const LossWorkspace& wor
       for (int warp = 0; warp < warps; ++warp) total += of_warp[warp];
     return total;  // of thread 0
   };
-  const auto write = [&](double total) { *result = uniform.is_zero ? C(0) : static_cast<C>(total * uniform.factor); };
+  const auto write = [&](double total) {
+    reduced_elements<C>(pass).store(pass.value, 0, uniform.is_zero ? C(0) : static_cast<C>(total * uniform.factor));
+  };
 
   const double block = block_sum(sum);
   if (gridDim.x == 1) {
@@ -275,37 +322,10 @@ __global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor)
   for (std::int64_t i = packs * loss_width<T> + thread; i < pass.count; i += stride)
     body.run(i, load_pack<T, 1>(pass.input, i), load_pack<T, 1>(pass.target, i));
   if constexpr (Value)
-    if (!pass.value_each) reduce_loss(body.sum, workspace, uniform, static_cast<C*>(pass.value));
+    if (!pass.value_each) reduce_loss(body.sum, workspace, uniform, pass);
 }
 
 // The second pass is rare and not bound by its loads: one kernel reads all dtypes that are computed in C.
-template <class C>
-struct AnyElements {
-  Dtype dtype;
-
-  __device__ __forceinline__ C load(const void* data, std::int64_t i) const {
-    if constexpr (std::is_same_v<C, double>) {
-      return static_cast<const double*>(data)[i];
-    } else {
-      if (dtype == Dtype::bf16) return static_cast<const bfloat16*>(data)[i];
-      if (dtype == Dtype::f16) return static_cast<const float16*>(data)[i];
-      return static_cast<const float*>(data)[i];
-    }
-  }
-  __device__ __forceinline__ void store(void* data, std::int64_t i, C value) const {
-    if constexpr (std::is_same_v<C, double>) {
-      static_cast<double*>(data)[i] = value;
-    } else {
-      if (dtype == Dtype::bf16)
-        static_cast<bfloat16*>(data)[i] = bfloat16(value);
-      else if (dtype == Dtype::f16)
-        static_cast<float16*>(data)[i] = float16(value);
-      else
-        static_cast<float*>(data)[i] = value;
-    }
-  }
-};
-
 template <Compiler compiler, class F, class C>
 __global__ void __launch_bounds__(loss_threads)
     loss_second_kernel(const __grid_constant__ LossPass pass, const F formula, LossWorkspace workspace) {
@@ -333,11 +353,13 @@ __global__ void __launch_bounds__(loss_threads)
     if (pass.d_input) elements.store(pass.d_input, i, gradient(second.d_input));
     if (pass.d_target) elements.store(pass.d_target, i, gradient(second.d_target));
   }
-  if (pass.value && !pass.value_each) reduce_loss(sum, workspace, uniform, static_cast<C*>(pass.value));
+  if (pass.value && !pass.value_each) reduce_loss(sum, workspace, uniform, pass);
 }
 
-inline int loss_blocks(Cuda backend, std::int64_t items) {
-  const int most = std::min(loss_max_blocks, loss_blocks_per_multiprocessor * gpu::multiprocessors(backend.device));
+// Of the current device.
+inline int loss_blocks(std::int64_t items) {
+  const int multiprocessors = gpu::current_device_attribute<cudaDevAttrMultiProcessorCount>();
+  const int most = std::min(loss_max_blocks, loss_blocks_per_multiprocessor * multiprocessors);
   return static_cast<int>(std::clamp<std::int64_t>((items + loss_threads - 1) / loss_threads, 1, most));
 }
 
@@ -353,12 +375,12 @@ inline bool is_packable(const LossPass& pass) {
 }
 
 template <Compiler compiler, class T, class F>
-void launch_loss_pass(Cuda backend, const F& formula, const LossPass& pass) {
-  const cudaStream_t stream = gpu::stream(backend);
-  const LossWorkspace workspace = loss_workspace(backend);
+void launch_loss_pass(const raw::OnStream& where, const F& formula, const LossPass& pass) {
+  const cudaStream_t stream = static_cast<cudaStream_t>(where.stream);
+  const LossWorkspace workspace = loss_workspace(where, pass);
   constexpr int width = loss_width<T>;
   const std::int64_t packs = is_packable(pass) ? pass.count / width : 0;
-  const int blocks = loss_blocks(backend, packs ? packs : pass.count);
+  const int blocks = loss_blocks(packs ? packs : pass.count);
   const auto f = formula_in<compute_t<T>>(formula);
   using G = std::remove_cv_t<decltype(f)>;
   if (!pass.wants_gradient())
@@ -371,28 +393,29 @@ void launch_loss_pass(Cuda backend, const F& formula, const LossPass& pass) {
 }
 
 template <Compiler compiler, class C, class F>
-void launch_second_pass(Cuda backend, const F& formula, const LossPass& pass) {
+void launch_second_pass(const raw::OnStream& where, const F& formula, const LossPass& pass) {
   const auto f = formula_in<C>(formula);
   loss_second_kernel<compiler, std::remove_cv_t<decltype(f)>, C>
-      <<<loss_blocks(backend, pass.count), loss_threads, 0, gpu::stream(backend)>>>(pass, f, loss_workspace(backend));
+      <<<loss_blocks(pass.count), loss_threads, 0, static_cast<cudaStream_t>(where.stream)>>>(
+          pass, f, loss_workspace(where, pass));
   gpu::check(cudaGetLastError(), "loss_second_kernel");
 }
 
 // Runs one pass of a formula that is not of rows.
 template <Compiler compiler, class F>
-void launch_element_loss(Cuda backend, const F& formula, const LossPass& pass) {
+void launch_element_loss(const raw::OnStream& where, const F& formula, const LossPass& pass) {
   if (pass.is_second)
-    return pass.dtype == Dtype::f64 ? launch_second_pass<compiler, double>(backend, formula, pass)
-                                    : launch_second_pass<compiler, float>(backend, formula, pass);
+    return pass.dtype == Dtype::f64 ? launch_second_pass<compiler, double>(where, formula, pass)
+                                    : launch_second_pass<compiler, float>(where, formula, pass);
   switch (pass.dtype) {
     case Dtype::f64:
-      return launch_loss_pass<compiler, double>(backend, formula, pass);
+      return launch_loss_pass<compiler, double>(where, formula, pass);
     case Dtype::bf16:
-      return launch_loss_pass<compiler, bfloat16>(backend, formula, pass);
+      return launch_loss_pass<compiler, bfloat16>(where, formula, pass);
     case Dtype::f16:
-      return launch_loss_pass<compiler, float16>(backend, formula, pass);
+      return launch_loss_pass<compiler, float16>(where, formula, pass);
     default:
-      return launch_loss_pass<compiler, float>(backend, formula, pass);
+      return launch_loss_pass<compiler, float>(where, formula, pass);
   }
 }
 

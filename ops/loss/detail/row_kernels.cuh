@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(loss_threads)
     body.run(i + stride, input1, target1);
   }
   if (i < pass.count) body.run(i, body.load(pass.input, i), body.load(pass.target, i));
-  if (pass.value && !pass.value_each) reduce_loss(body.sum, workspace, uniform, static_cast<C*>(pass.value));
+  if (pass.value && !pass.value_each) reduce_loss(body.sum, workspace, uniform, pass);
 }
 
 // All dtypes that are computed in C; see loss_second_kernel.
@@ -139,11 +139,11 @@ __global__ void __launch_bounds__(loss_threads)
     if (pass.d_input) store(pass.d_input, second.d_input);
     if (pass.d_target) store(pass.d_target, second.d_target);
   }
-  if (pass.value && !pass.value_each) reduce_loss(sum, workspace, uniform, static_cast<C*>(pass.value));
+  if (pass.value && !pass.value_each) reduce_loss(sum, workspace, uniform, pass);
 }
 
 template <Compiler compiler, class T, class F>
-void launch_row_pass(Cuda backend, const F& formula, const LossPass& pass) {
+void launch_row_pass(const raw::OnStream& where, const F& formula, const LossPass& pass) {
   const auto f = formula_in<compute_t<T>>(formula);
   using G = std::remove_cv_t<decltype(f)>;
   std::uintptr_t bits = 0;
@@ -151,9 +151,9 @@ void launch_row_pass(Cuda backend, const F& formula, const LossPass& pass) {
        {pass.input, pass.target, static_cast<const void*>(pass.d_input), static_cast<const void*>(pass.d_target)})
     bits |= reinterpret_cast<std::uintptr_t>(data);
   const bool is_aligned = bits % std::min<std::size_t>(16, 4 * sizeof(T)) == 0;
-  const int blocks = loss_blocks(backend, pass.count);
-  const cudaStream_t stream = gpu::stream(backend);
-  const LossWorkspace workspace = loss_workspace(backend);
+  const int blocks = loss_blocks(pass.count);
+  const cudaStream_t stream = static_cast<cudaStream_t>(where.stream);
+  const LossWorkspace workspace = loss_workspace(where, pass);
   if (pass.is_second)
     row_second_kernel<compiler, G, compute_t<T>><<<blocks, loss_threads, 0, stream>>>(pass, f, workspace);
   else if (pass.wants_gradient())
@@ -164,27 +164,26 @@ void launch_row_pass(Cuda backend, const F& formula, const LossPass& pass) {
 }
 
 template <Compiler compiler, class F>
-void launch_row_loss(Cuda backend, const F& formula, const LossPass& pass) {
+void launch_row_loss(const raw::OnStream& where, const F& formula, const LossPass& pass) {
   switch (pass.dtype) {
     case Dtype::f64:
-      return launch_row_pass<compiler, double>(backend, formula, pass);
+      return launch_row_pass<compiler, double>(where, formula, pass);
     case Dtype::bf16:
-      return launch_row_pass<compiler, bfloat16>(backend, formula, pass);
+      return launch_row_pass<compiler, bfloat16>(where, formula, pass);
     case Dtype::f16:
-      return launch_row_pass<compiler, float16>(backend, formula, pass);
+      return launch_row_pass<compiler, float16>(where, formula, pass);
     default:
-      return launch_row_pass<compiler, float>(backend, formula, pass);
+      return launch_row_pass<compiler, float>(where, formula, pass);
   }
 }
 
-// Runs one pass of the formula on the current stream.
+// Runs one pass of the formula.
 template <Compiler compiler, class F>
-void launch_loss(Cuda backend, const F& formula, const LossPass& pass) {
-  const gpu::DeviceGuard guard(backend.device);
+void launch_loss(const raw::OnStream& where, const F& formula, const LossPass& pass) {
   if constexpr (RowFormula<F>)
-    launch_row_loss<compiler>(backend, formula, pass);
+    launch_row_loss<compiler>(where, formula, pass);
   else
-    launch_element_loss<compiler>(backend, formula, pass);
+    launch_element_loss<compiler>(where, formula, pass);
 }
 
 }  // namespace bevel::detail

@@ -1,3 +1,4 @@
+#include <bevel/core/cuda/runtime.h>
 #include <bevel/core/tensor.h>
 #include <bevel/core/cuda/launch.cuh>
 
