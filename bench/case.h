@@ -36,6 +36,8 @@ struct Case {
   bool quick = false;  // part of a --quick run
   // Set `index`, its inputs filled with random numbers.
   std::function<Workset(Device device, std::uint64_t index)> make;
+  std::int64_t operations = 0;               // of a matrix product inside, if there is one: two for each multiply-add
+  std::function<std::string()> engine = {};  // after a call: what computed it
 
   // op/shape/dtype/detail/pass/variant, spaces as underscores.
   std::string name() const;
@@ -60,6 +62,7 @@ struct Selection {
 std::vector<Case> smooth_l1_cases(const Selection& selection);
 std::vector<Case> loss_cases(const Selection& selection);
 std::vector<Case> evonorm_cases(const Selection& selection);
+std::vector<Case> conv2d_cases(const Selection& selection);
 std::vector<Case> optimizer_cases(const Selection& selection);
 
 // Uniform in [low, high); made from a pool of random numbers, repeated, so that large tensors are filled at the speed

@@ -36,6 +36,8 @@ Json json_of(const Result& result) {
   json["share_of_copy"] = result.bandwidth() / result.copy_bandwidth;
   json["share_of_plain"] = result.plain / result.time();
   json["extra_bytes"] = result.extra_bytes;
+  if (result.arithmetic > 0) json["arithmetic_us"] = result.arithmetic * 1e6;
+  if (!result.engine.empty()) json["engine"] = result.engine;
   if (!result.graph_error.empty()) json["graph_error"] = result.graph_error;
   return json;
 }

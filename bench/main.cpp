@@ -50,6 +50,7 @@ std::vector<Case> select_cases(const Options& options, Device device) {
   constexpr Group groups[] = {{"smooth_l1", smooth_l1_cases},
                               {"losses", loss_cases},
                               {"evonorm", evonorm_cases},
+                              {"conv2d", conv2d_cases},
                               {"optimizer", optimizer_cases}};
   const std::regex filter(options.filter);
   std::vector<Case> chosen;
@@ -138,7 +139,7 @@ int run_command(int argc, char** argv) {
   Options options;
   CLI::App app{"Times Bevel's operators through the public API and compares them with the memory's ceiling."};
   app.add_option("group", options.group, "what to measure")
-      ->check(CLI::IsMember({"all", "smooth_l1", "losses", "evonorm", "optimizer"}))
+      ->check(CLI::IsMember({"all", "smooth_l1", "losses", "evonorm", "conv2d", "optimizer"}))
       ->capture_default_str();
   app.add_option("--device", options.device, "cpu, cuda, cuda:1 or auto")->capture_default_str();
   app.add_option("--dtype", options.dtypes, "f32, f64, bf16, f16; several, separated by commas")->delimiter(',');

@@ -1,6 +1,10 @@
 #include "bench/result.h"
 
 #include <bevel/core/memory.h>
+#include <bevel/ops/matmul/matmul.h>
+
+#include <map>
+#include <utility>
 
 namespace bevel::bench {
 
@@ -29,10 +33,28 @@ std::vector<Workset> make_sets(const Case& what, Device device, const Rotation& 
   return sets;
 }
 
+// Operations a second of a large matrix product with the precision set now, measured once.
+double matrix_rate(Dtype dtype, Device device, double min_time) {
+  static std::map<std::pair<Dtype, Precision>, double> known;
+  double& rate = known[{dtype, matmul_precision()}];
+  if (rate > 0) return rate;
+  const std::int64_t size = device.is_cuda() ? 8192 : 1024;
+  const Tensor a = random({size, size}, dtype, device, 1);
+  const Tensor b = random({size, size}, dtype, device, 2);
+  const Calls calls = [&](std::int64_t) { matmul(a, b); };
+  const double seconds = on(device, [&](auto backend) { return time_bare(backend, calls, 1, min_time); });
+  const auto n = static_cast<double>(size);
+  return rate = 2 * n * n * n / seconds;
+}
+
 void measure_times(Result& result, Device device, const Rotation& rotation, double min_time) {
   const std::vector<Workset> sets = make_sets(result.measured, device, rotation);
   result.sets = static_cast<std::int64_t>(sets.size());
   result.extra_bytes = extra_memory(sets[0], device);
+  if (result.measured.engine) result.engine = result.measured.engine();
+  if (result.measured.operations > 0)
+    result.arithmetic =
+        static_cast<double>(result.measured.operations) / matrix_rate(result.measured.dtype, device, min_time);
   const Calls calls = [&](std::int64_t i) { sets[static_cast<std::size_t>(i % result.sets)].run(); };
   const std::string name = result.measured.name();
   on(device, [&](auto backend) {

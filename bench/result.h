@@ -17,6 +17,8 @@ struct Result {
   double wall = 0;               // seconds a call by the host's clock, back to back
   double plain = 0;              // seconds of plain kernels that move the same bytes
   double copy_bandwidth = 0;     // the copy ceiling, bytes a second
+  double arithmetic = 0;         // seconds of the operations at the rate of a large matrix product; 0 without
+  std::string engine = {};       // what computed it, where the case tells
   std::int64_t extra_bytes = 0;  // most memory that a call held beyond its inputs
   std::string error = {};        // why there is no figure
   std::string graph_error = {};  // why there is no graph

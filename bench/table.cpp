@@ -62,6 +62,9 @@ void print_row(const Result& result) {
   cells.push_back(percent(result.plain / result.time()));
   cells.push_back(number(static_cast<double>(result.extra_bytes) * 1e-6, 2));
   print_cells(result.measured.name(), cells);
+  if (!result.engine.empty())
+    std::printf("    floors: bytes %s us, arithmetic %s us; engine %s\n", micros(result.plain).c_str(),
+                micros(result.arithmetic).c_str(), result.engine.c_str());
   if (!result.graph_error.empty()) std::printf("    no graph: %s\n", result.graph_error.c_str());
 }
 

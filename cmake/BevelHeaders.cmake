@@ -13,12 +13,17 @@ if(BEVEL_HAS_CUDA)
 else()
   set(bevel_has_cuda_literal false)
 endif()
+if(BEVEL_HAS_CUDNN)
+  set(bevel_has_cudnn_literal true)
+else()
+  set(bevel_has_cudnn_literal false)
+endif()
 configure_file(cmake/config.h.in "${BEVEL_INCLUDE_DIR}/bevel/config.h" @ONLY)
 
-# Headers under detail/, cuda/ and kernel/ are for those who look for them by name.
+# Headers under detail/, cuda/, cudnn/ and kernel/ are for those who look for them by name.
 file(GLOB_RECURSE BEVEL_PUBLIC_HEADERS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS
      core/*.h ops/*.h nn/*.h)
-list(FILTER BEVEL_PUBLIC_HEADERS EXCLUDE REGEX "/(detail|cuda|kernel)/")
+list(FILTER BEVEL_PUBLIC_HEADERS EXCLUDE REGEX "/(detail|cuda|cudnn|kernel)/")
 list(SORT BEVEL_PUBLIC_HEADERS)
 set(bevel_includes "")
 foreach(header IN LISTS BEVEL_PUBLIC_HEADERS)

@@ -1,10 +1,10 @@
 #include <bevel/nn/init.h>
 #include <bevel/nn/linear.h>
-#include <bevel/ops/matmul/linear.h>
 
 namespace bevel::nn {
 
-Linear::Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options) {
+Linear::Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options)
+    : activation_(options.activation) {
   require(in_features >= 1 && out_features >= 1, "Linear: in_features and out_features must be at least 1; got ",
           in_features, " and ", out_features);
   weight = Tensor::empty({out_features, in_features});
@@ -15,7 +15,7 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, LinearOption
 }
 
 Tensor Linear::forward(const Tensor& input) {
-  return linear(input, weight, bias);
+  return linear(input, weight, bias, activation_);
 }
 
 void Linear::visit(Visitor& visitor) {
@@ -24,7 +24,7 @@ void Linear::visit(Visitor& visitor) {
 }
 
 Linear Linear::clone() const {
-  Linear copy;
+  Linear copy(activation_);
   copy.weight = clone_leaf(weight);
   copy.bias = clone_leaf(bias);
   return detail::cloned(*this, std::move(copy));

@@ -1,14 +1,17 @@
-// Linear: y = x W^T + b.
+// Linear: y = activation(x W^T + b).
 #pragma once
 
 #include <bevel/nn/module.h>
+#include <bevel/ops/matmul/linear.h>
 
 #include <cstdint>
 
 namespace bevel::nn {
 
+// Order of the fields as given.
 struct LinearOptions {
   bool bias = true;
+  Activation activation = Activation::none;  // on CUDA relu costs no pass of its own
 };
 
 class Linear : public Module {
@@ -25,7 +28,9 @@ class Linear : public Module {
   Tensor bias;    // [out_features]; undefined without
 
  private:
-  Linear() = default;
+  explicit Linear(Activation activation) : activation_(activation) {}
+
+  Activation activation_;
 };
 
 }  // namespace bevel::nn

@@ -1,6 +1,8 @@
 #include <bevel/core/autograd.h>
+#include <bevel/ops/autocast.h>
 #include <bevel/ops/conv2d/conv2d.h>
 #include <bevel/ops/conv2d/detail/conv.h>
+#include <bevel/ops/pointwise/cast.h>
 #include <bevel/ops/reduction/sum.h>
 
 #include <cstring>
@@ -13,22 +15,35 @@ using detail::ConvShape;
 
 // The convolution and its two gradients are linear in each of their operands, and the derivatives of each are the
 // other two; so a convolution is differentiable any number of times.
-Tensor forward(const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias);
+Tensor forward(const ConvShape& shape, const Tensor& input, const Tensor& weight);
 Tensor data_gradient(const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight);
-Tensor filter_gradient(const ConvShape& shape, const Tensor& input, const Tensor& output_gradient);
+Tensor filter_gradient(const ConvShape& shape, const Tensor& input, const Tensor& output_gradient, Dtype dtype);
 
-Tensor forward(const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias) {
+// Weight and bias as the kernels take them, of the input's dtype, and the parameters that they are or were rounded
+// from, to which gradients go.
+struct Parameters {
+  Tensor weight, bias;
+  Tensor weight_parameter, bias_parameter;
+};
+
+Tensor forward(const ConvShape& shape, const Tensor& input, const Parameters& p) {
   Tensor output = Tensor::empty(shape.output(), input.options());
-  on(input.device(), [&](auto backend) { conv_forward(backend, shape, input, weight, bias, output); });
-  record("conv2d", output, {input, weight, bias}, {input, weight}, [shape](const Backward& b) {
-    const Tensor gradient = b.grad();
-    Gradients gradients(3);
-    if (b.needs(0)) gradients[0] = data_gradient(shape, gradient, b.saved(1));
-    if (b.needs(1)) gradients[1] = filter_gradient(shape, b.saved(0), gradient);
-    if (b.needs(2)) gradients[2] = sum_to(gradient, {shape.out_channels});
-    return gradients;
-  });
+  on(input.device(), [&](auto backend) { conv_forward(backend, shape, input, p.weight, p.bias, output); });
+  const Dtype dtype = p.weight_parameter.dtype();
+  record("conv2d", output, {input, p.weight_parameter, p.bias_parameter}, {input, p.weight},
+         [shape, dtype](const Backward& b) {
+           const Tensor gradient = b.grad();
+           Gradients gradients(3);
+           if (b.needs(0)) gradients[0] = data_gradient(shape, gradient, b.saved(1));
+           if (b.needs(1)) gradients[1] = filter_gradient(shape, b.saved(0), gradient, dtype);
+           if (b.needs(2)) gradients[2] = cast(sum_to(gradient, {shape.out_channels}), dtype);
+           return gradients;
+         });
   return output;
+}
+
+Tensor forward(const ConvShape& shape, const Tensor& input, const Tensor& weight) {
+  return forward(shape, input, {weight, {}, weight, {}});
 }
 
 Tensor data_gradient(const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight) {
@@ -38,22 +53,23 @@ Tensor data_gradient(const ConvShape& shape, const Tensor& output_gradient, cons
          [shape](const Backward& b) {
            const Tensor gradient = b.grad();
            Gradients gradients(2);
-           if (b.needs(0)) gradients[0] = forward(shape, gradient, b.saved(1), {});
-           if (b.needs(1)) gradients[1] = filter_gradient(shape, gradient, b.saved(0));
+           if (b.needs(0)) gradients[0] = forward(shape, gradient, b.saved(1));
+           if (b.needs(1)) gradients[1] = filter_gradient(shape, gradient, b.saved(0), gradient.dtype());
            return gradients;
          });
   return result;
 }
 
-Tensor filter_gradient(const ConvShape& shape, const Tensor& input, const Tensor& output_gradient) {
-  Tensor result = Tensor::empty(shape.weight(), input.options());
+// `dtype` is that of the operands, or f32 for operands of a half type.
+Tensor filter_gradient(const ConvShape& shape, const Tensor& input, const Tensor& output_gradient, Dtype dtype) {
+  Tensor result = Tensor::empty(shape.weight(), {.dtype = dtype, .device = input.device()});
   on(input.device(), [&](auto backend) { conv_filter_gradient(backend, shape, input, output_gradient, result); });
   record("conv2d_filter_gradient", result, {input, output_gradient}, {input, output_gradient},
          [shape](const Backward& b) {
-           const Tensor gradient = b.grad();
+           const Tensor gradient = cast(b.grad(), b.saved(0).dtype());
            Gradients gradients(2);
            if (b.needs(0)) gradients[0] = data_gradient(shape, b.saved(1), gradient);
-           if (b.needs(1)) gradients[1] = forward(shape, b.saved(0), gradient, {});
+           if (b.needs(1)) gradients[1] = forward(shape, b.saved(0), gradient);
            return gradients;
          });
   return result;
@@ -132,10 +148,13 @@ ConvShape shape_of(const Tensor& input, const Tensor& weight, const Conv2dOption
 }  // namespace
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
-  check_tensors(input, weight, bias);
-  const ConvShape shape = shape_of(input, weight, options);
-  if (options.layout == Layout::nhwc) return forward(shape, input, weight, bias);
-  return relaid(forward(shape, relaid(input, Layout::nhwc), weight, bias), Layout::nchw);
+  const Tensor x = detail::autocast_operand(input);
+  const Parameters parameters{detail::autocast_operand(weight), detail::autocast_operand(bias), weight, bias};
+  check_tensors(x, parameters.weight, parameters.bias);
+  if (bias.defined()) require_same_dtype(weight, bias, "conv2d", "weight", "bias");
+  const ConvShape shape = shape_of(x, weight, options);
+  if (options.layout == Layout::nhwc) return forward(shape, x, parameters);
+  return relaid(forward(shape, relaid(x, Layout::nhwc), parameters), Layout::nchw);
 }
 
 }  // namespace bevel

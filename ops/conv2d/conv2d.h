@@ -27,7 +27,9 @@ struct Conv2dOptions {
 //
 // Output channels o of group g = o / (out / groups) see input channels g*C/groups to (g+1)*C/groups - 1 only. f32, f64,
 // bf16 and f16, all tensors alike; half types are summed in f32 (on the CPU by way of f32 copies). nchw is computed by
-// way of nhwc copies. f32 on CUDA rounds as matmul_precision() says.
+// way of nhwc copies. f32 on CUDA rounds as matmul_precision() says; within an Autocast scope (ops/autocast.h) f32 is
+// rounded to the scope's type, and the result is of that type. On CUDA the work goes through cuDNN where the build has
+// it (conv2d/settings.h).
 //
 // Errors: other shapes or dtypes, groups that do not divide C and out, stride or dilation below 1, negative padding, a
 // kernel larger than the padded picture. Differentiable any number of times. Deterministic; on the CPU independent of

@@ -137,9 +137,11 @@ struct FilterGradient {
 void conv_filter_gradient(Cpu, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,
                           const Tensor& weight_gradient) {
   if (is_half(input.dtype())) {
-    const Tensor wide = Tensor::empty(weight_gradient.shape());
+    const bool round = is_half(weight_gradient.dtype());
+    const Tensor wide = round ? Tensor::empty(weight_gradient.shape()) : weight_gradient;
     conv_filter_gradient(Cpu{}, shape, widened(input), widened(output_gradient), wide);
-    return narrow(wide, weight_gradient);
+    if (round) narrow(wide, weight_gradient);
+    return;
   }
   visit_float_double(input.dtype(), "conv2d", [&]<class T>() {
     T* const result = weight_gradient.data<T>();

@@ -1,5 +1,7 @@
 #include <bevel/core/autograd.h>
+#include <bevel/ops/autocast.h>
 #include <bevel/ops/matmul/detail/gemm.h>
+#include <bevel/ops/matmul/detail/product.h>
 #include <bevel/ops/matmul/matmul.h>
 #include <bevel/ops/reduction/sum.h>
 #include <bevel/ops/shape/reshape.h>
@@ -70,12 +72,14 @@ void multiply_batches(Backend backend, Gemm problem, const std::vector<BatchAxis
   }
 }
 
+Tensor multiply(const Tensor& a, const Tensor& b, MatmulOptions options);
+
 Tensor summed_to(const Tensor& gradient, const Shape& shape) {
   return gradient.shape() == shape ? gradient : sum_to(gradient, shape);
 }
 
 // The product of stacks of matrices; both have two axes or more, and the sizes match.
-Tensor product(const Tensor& a, const Tensor& b, MatmulOptions options) {
+Tensor stacked(const Tensor& a, const Tensor& b, MatmulOptions options) {
   const bool ta = options.transpose_a;
   const bool tb = options.transpose_b;
   const std::int64_t m = a.size(ta ? -1 : -2);
@@ -101,21 +105,19 @@ Tensor product(const Tensor& a, const Tensor& b, MatmulOptions options) {
     const Tensor right = backward.saved(1);
     Gradients gradients(2);
     if (backward.needs(0))
-      gradients[0] = summed_to(ta ? matmul(right, gradient, {.transpose_a = tb, .transpose_b = true})
-                                  : matmul(gradient, right, {.transpose_b = !tb}),
+      gradients[0] = summed_to(ta ? multiply(right, gradient, {.transpose_a = tb, .transpose_b = true})
+                                  : multiply(gradient, right, {.transpose_b = !tb}),
                                left.shape());
     if (backward.needs(1))
-      gradients[1] = summed_to(tb ? matmul(gradient, left, {.transpose_a = true, .transpose_b = ta})
-                                  : matmul(left, gradient, {.transpose_a = !ta}),
+      gradients[1] = summed_to(tb ? multiply(gradient, left, {.transpose_a = true, .transpose_b = ta})
+                                  : multiply(left, gradient, {.transpose_a = !ta}),
                                right.shape());
     return gradients;
   });
   return result;
 }
 
-}  // namespace
-
-Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
+Tensor multiply(const Tensor& a, const Tensor& b, MatmulOptions options) {
   require_floating(a, "matmul", "a");
   require_same_dtype(a, b, "matmul", "a", "b");
   require_same_device(a, b, "matmul", "a", "b");
@@ -136,15 +138,25 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
   if (right.rank() == 2 && left.rank() > 2 && !ta) {  // one product instead of many with the same right side
     const Shape& shape = left.shape();
     const Tensor rows = reshape(left, {shape.product(0, shape.rank() - 1), k});
-    const Tensor flat = product(rows, right, {.transpose_b = tb});
+    const Tensor flat = stacked(rows, right, {.transpose_b = tb});
     result = reshape(flat, shape.replaced(shape.rank() - 1, flat.size(1)));
   } else {
-    result = product(left, right, {.transpose_a = ta, .transpose_b = tb});
+    result = stacked(left, right, {.transpose_a = ta, .transpose_b = tb});
   }
   Shape shape = result.shape();
   if (b_is_vector) shape = shape.without(shape.rank() - 1);
   if (a_is_vector) shape = shape.without(shape.rank() - (b_is_vector ? 1 : 2));
   return reshape(result, shape);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
+  return multiply(detail::autocast_operand(a), detail::autocast_operand(b), options);
+}
+
+Tensor detail::product(const Tensor& a, const Tensor& b, MatmulOptions options) {
+  return multiply(a, b, options);
 }
 
 }  // namespace bevel

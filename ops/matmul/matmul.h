@@ -16,8 +16,9 @@ struct MatmulOptions {
 // [1, k], a vector `b` [k] as [k, 1], and the axis of size 1 is taken out of the result; the transposition flag of a
 // vector has no effect.
 //
-// f32, f64, bf16 and f16, both operands alike; half types are summed in f32 (on the CPU by way of f32 copies). Any
-// other dtype, sizes that do not match, or a scalar operand is an Error. Differentiable any number of times.
+// f32, f64, bf16 and f16, both operands alike; half types are summed in f32 (on the CPU by way of f32 copies). Within
+// an Autocast scope (ops/autocast.h) f32 operands are rounded to the scope's type. Any other dtype, sizes that do not
+// match, or a scalar operand is an Error. Differentiable any number of times.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 
 // How f32 matrix products and convolutions round on CUDA. full: as IEEE single precision. tf32: operands are rounded to

@@ -2,6 +2,7 @@
 
 #include <bevel/core/autograd.h>
 #include <bevel/ops/pointwise/binary.h>
+#include <bevel/ops/pointwise/detail/relu_gradient.h>
 #include <bevel/ops/pointwise/detail/unary_kernels.h>
 
 namespace bevel {
@@ -111,6 +112,13 @@ Tensor sin(const Tensor& x) {
 }
 Tensor cos(const Tensor& x) {
   return unary(Cos{}, x);
+}
+
+Tensor detail::relu_gradient(const Tensor& dy, const Tensor& y) {
+  return derivative(Relu{}, 1, dy, y);  // relu(x) is positive where x is
+}
+void detail::relu_in_place(const Tensor& y) {
+  run_kernel(Relu{}, 0, y, Tensor(), y);
 }
 
 }  // namespace bevel

@@ -60,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, LayerTest, ::testing::ValuesIn(testing::build_
 TEST_P(LayerTest, Linear) {
   check(nn::Linear{3, 2}, {4, 3}, device());
   check(nn::Linear{3, 2, {.bias = false}}, {2, 2, 3}, device());
+  check(nn::Linear{3, 2, {.activation = Activation::silu}}, {4, 3}, device());
 }
 
 TEST_P(LayerTest, Conv2d) {

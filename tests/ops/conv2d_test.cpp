@@ -1,8 +1,17 @@
 #include "testing.h"
 
 #include <bevel/core/parallel.h>
+#include <bevel/ops/autocast.h>
 #include <bevel/ops/conv2d/conv2d.h>
+#include <bevel/ops/conv2d/detail/conv.h>
+#include <bevel/ops/conv2d/settings.h>
 #include <bevel/ops/gradcheck.h>
+#include <bevel/ops/matmul/matmul.h>
+#include <bevel/ops/pointwise/binary.h>
+#include <bevel/ops/pointwise/cast.h>
+
+#include <cstdio>
+#include <fstream>
 
 namespace bevel {
 namespace {
@@ -11,6 +20,19 @@ using namespace testing;
 
 using Conv2dTest = DeviceTest;
 INSTANTIATE_TEST_SUITE_P(Devices, Conv2dTest, ::testing::ValuesIn(build_devices()), device_name);
+
+// Settings for the length of a scope.
+struct WithConvSettings {
+  explicit WithConvSettings(const ConvSettings& settings) { set_conv_settings(settings); }
+  ~WithConvSettings() { set_conv_settings({}); }
+};
+
+// The backends to go through on a device.
+std::vector<ConvBackend> backends(Device device) {
+  if (!device.is_cuda()) return {ConvBackend::automatic};
+  if (!has_cudnn) return {ConvBackend::columns};
+  return {ConvBackend::columns, ConvBackend::cudnn};
+}
 
 struct Case {
   std::int64_t batch, height, width, channels, out;
@@ -106,21 +128,21 @@ struct Plain {
   }
 };
 
-TEST_P(Conv2dTest, ValuesAndGradientsAgainstPlainLoops) {
+void against_plain_loops(Device device) {
   for (Case c : cases)
     for (const Layout layout : {Layout::nhwc, Layout::nchw})
       for (const Dtype dtype : {f32, f64, bf16, f16})
         for (const bool with_bias : {false, true}) {
           c.options.layout = layout;
           const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
-            return random_tensor(shape, {.dtype = dtype, .device = device(), .seed = seed, .requires_grad = true});
+            return random_tensor(shape, {.dtype = dtype, .device = device, .seed = seed, .requires_grad = true});
           };
           const Tensor x = leaf(input_shape(c), 1);
           const Tensor w = leaf(weight_shape(c), 2);
           const Tensor bias = with_bias ? leaf({c.out}, 3) : Tensor();
           const Tensor y = conv2d(x, w, bias, c.options);
           ASSERT_EQ(y.shape(), output_shape(c)) << text(c);
-          const Tensor dy = random_tensor(y.shape(), {.dtype = dtype, .device = device(), .seed = 4});
+          const Tensor dy = random_tensor(y.shape(), {.dtype = dtype, .device = device, .seed = 4});
           y.backward(dy);
           const Plain plain(c, x.to_vector(), w.to_vector(), with_bias ? bias.to_vector() : std::vector<double>{},
                             dy.to_vector());
@@ -131,6 +153,14 @@ TEST_P(Conv2dTest, ValuesAndGradientsAgainstPlainLoops) {
           if (!with_bias) continue;
           EXPECT_TRUE(close(bias.grad(), plain.bias_gradient, t, 4 * t)) << text(c) << " " << dtype;
         }
+}
+
+TEST_P(Conv2dTest, ValuesAndGradientsAgainstPlainLoops) {
+  for (const ConvBackend backend : backends(device())) {
+    const WithConvSettings settings({.backend = backend});
+    SCOPED_TRACE(static_cast<int>(backend));
+    against_plain_loops(device());
+  }
 }
 
 TEST_P(Conv2dTest, Gradients) {
@@ -169,6 +199,16 @@ std::vector<Tensor> run(const Case& c, Dtype dtype, Device device) {
   return {y, x.grad(), w.grad(), bias.grad()};
 }
 
+double square_mean(const Tensor& x) {
+  double sum = 0;
+  for (const double value : x.to_vector()) sum += value * value;
+  return sum / static_cast<double>(x.numel());
+}
+
+double relative_error(const Tensor& x, const Tensor& reference) {
+  return std::sqrt(square_mean(sub(cast(x.to(cpu), f64), reference)) / square_mean(reference));
+}
+
 TEST(Conv2dCpu, LargeCasesAgainstPlainLoops) {
   for (const Case& c : large_cases) {
     const auto got = run(c, f32, cpu);
@@ -198,12 +238,96 @@ TEST(Conv2dCpu, DoesNotDependOnTheThreadCount) {
 TEST(Conv2dCuda, AgreesWithTheCpuAndItself) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
   for (const Case& c : large_cases) {
-    const auto first = run(c, f32, cuda());
-    const auto second = run(c, f32, cuda());
     const auto reference = run(c, f64, cpu);
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      EXPECT_TRUE(bit_equal(first[i], second[i])) << text(c) << " " << i;
-      EXPECT_TRUE(close(first[i], reference[i].to_vector(), 1e-5, 1e-3)) << text(c) << " " << i;
+    for (const ConvBackend backend : backends(cuda()))
+      for (const Dtype dtype : {f32, bf16, f16}) {
+        const WithConvSettings settings({.backend = backend});
+        const auto first = run(c, dtype, cuda());
+        const auto second = run(c, dtype, cuda());
+        const double t = dtype == f32 ? 1e-5 : dtype == f16 ? 2e-3 : 2e-2;
+        for (std::size_t i = 0; i < first.size(); ++i) {
+          const auto words = [&] {
+            return message(text(c), " ", dtype, " ", i, " backend ", static_cast<int>(backend));
+          };
+          EXPECT_TRUE(bit_equal(first[i], second[i])) << words();
+          const double size = std::sqrt(square_mean(reference[i]));
+          EXPECT_TRUE(close(first[i], reference[i].to_vector(), t, (dtype == f32 ? 3 : 6) * t * size)) << words();
+        }
+      }
+  }
+}
+
+// f32 as TF32: close to 10 bits of mantissa, and not closer, or the tensor cores were not used.
+TEST(Conv2dCuda, RoundsAsTheSettingSays) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const Case c{4, 16, 16, 32, 32, 3, {.padding = 1}};
+  const auto reference = run(c, f64, cpu);
+  for (const ConvBackend backend : backends(cuda())) {
+    const WithConvSettings settings({.backend = backend});
+    const auto full = run(c, f32, cuda());
+    set_matmul_precision(Precision::tf32);
+    const auto rounded = run(c, f32, cuda());
+    set_matmul_precision(Precision::full);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_LT(relative_error(full[i], reference[i]), 1e-6) << i;
+      EXPECT_LT(relative_error(rounded[i], reference[i]), 1e-3) << i;
+      EXPECT_GT(relative_error(rounded[i], reference[i]), 1e-5) << i;
+    }
+  }
+}
+
+// Engines chosen by the clock are written down, and the file decides the next time.
+TEST(Conv2dCuda, TimedEnginesAreKeptInAFile) {
+  if (cuda_device_count() == 0 || !has_cudnn) GTEST_SKIP() << "no GPU or no cuDNN here";
+  const std::string path = ::testing::TempDir() + "bevel_engines.txt";
+  std::remove(path.c_str());
+  const Case c{2, 12, 12, 8, 16, 3, {.padding = 1}};
+  const auto lines = [&] {
+    std::ifstream file(path);
+    std::vector<std::string> found;
+    for (std::string line; std::getline(file, line);) found.push_back(line);
+    return found;
+  };
+  const WithConvSettings settings({.backend = ConvBackend::cudnn, .timed = true, .choices = path});
+  const auto first = run(c, f32, cuda());
+  const auto written = lines();
+  ASSERT_EQ(written.size(), 3U);
+  EXPECT_NE(written[0].find("forward f32"), std::string::npos) << written[0];
+  EXPECT_NE(written[0].find("\teng"), std::string::npos) << written[0];
+  const auto second = run(c, f32, cuda());
+  EXPECT_EQ(lines(), written);
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(bit_equal(first[i], second[i]));
+  std::remove(path.c_str());
+}
+
+// The gradient of the weights in f32 from operands of half types, as mixed precision wants it.
+TEST_P(Conv2dTest, WideFilterGradient) {
+  const detail::ConvShape shape{.batch = 3,
+                                .height = 9,
+                                .width = 8,
+                                .channels = 8,
+                                .out_height = 5,
+                                .out_width = 4,
+                                .out_channels = 16,
+                                .kernel_h = 3,
+                                .kernel_w = 3,
+                                .stride = 2,
+                                .padding = 1,
+                                .dilation = 1,
+                                .groups = 1};
+  const auto gradient = [&](const Tensor& x, const Tensor& dy, Dtype dtype) {
+    Tensor result = Tensor::empty(shape.weight(), {.dtype = dtype, .device = x.device()});
+    on(x.device(), [&](auto backend) { detail::conv_filter_gradient(backend, shape, x, dy, result); });
+    return result;
+  };
+  for (const Dtype dtype : {bf16, f16}) {
+    const Tensor x = random_tensor(shape.input(), {.dtype = dtype, .device = device(), .seed = 1});
+    const Tensor dy = random_tensor(shape.output(), {.dtype = dtype, .device = device(), .seed = 2});
+    const Tensor reference = gradient(cast(x, f64).to(cpu), cast(dy, f64).to(cpu), f64);
+    for (const ConvBackend backend : backends(device())) {
+      const WithConvSettings settings({.backend = backend});
+      const double t = backend != ConvBackend::cudnn ? 1e-5 : dtype == f16 ? 1e-3 : 1e-2;
+      EXPECT_TRUE(close(gradient(x, dy, f32), reference, t, t)) << dtype << " " << static_cast<int>(backend);
     }
   }
 }
@@ -215,6 +339,36 @@ TEST(Conv2dCuda, ChunksOfAWorkspace) {
   const auto got = run(c, f32, cuda());
   const auto reference = run(c, f32, cpu);
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(close(got[i], reference[i], 1e-4, 2e-2)) << i;
+}
+
+TEST_P(Conv2dTest, AutocastRoundsOperandsAndKeepsGradientsWide) {
+  const Case c{2, 9, 8, 8, 16, 3, {.stride = 2, .padding = 1}};
+  for (const Dtype half : {bf16, f16}) {
+    const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
+      return random_tensor(shape, {.dtype = f32, .device = device(), .seed = seed, .requires_grad = true});
+    };
+    const Tensor x = leaf(input_shape(c), 1);
+    const Tensor w = leaf(weight_shape(c), 2);
+    const Tensor b = leaf({c.out}, 3);
+    const Tensor y = [&] {
+      const Autocast scope(half);
+      return conv2d(x, w, b, c.options);
+    }();
+    ASSERT_EQ(y.dtype(), half);
+    const Tensor upstream = random_tensor(y.shape(), {.dtype = half, .device = device(), .seed = 4});
+    y.backward(upstream);
+    const auto rounded = [&](const Tensor& t) { return cast(t.detach(), half).set_requires_grad(); };
+    const Tensor xh = rounded(x), wh = rounded(w), bh = rounded(b);
+    const Tensor yh = conv2d(xh, wh, bh, c.options);
+    yh.backward(upstream);
+    EXPECT_TRUE(bit_equal(y, yh)) << half;
+    EXPECT_EQ(w.grad().dtype(), f32);
+    EXPECT_EQ(b.grad().dtype(), f32);
+    const double t = half == bf16 ? 1e-2 : 1e-3;
+    EXPECT_TRUE(close(x.grad(), xh.grad(), t, t));
+    EXPECT_TRUE(close(w.grad(), wh.grad(), t, 2 * t));
+    EXPECT_TRUE(close(b.grad(), bh.grad(), t, 2 * t));
+  }
 }
 
 TEST_P(Conv2dTest, Errors) {

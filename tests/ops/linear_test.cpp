@@ -1,8 +1,12 @@
 #include "testing.h"
 
 #include <bevel/core/parallel.h>
+#include <bevel/ops/autocast.h>
 #include <bevel/ops/gradcheck.h>
 #include <bevel/ops/matmul/linear.h>
+#include <bevel/ops/pointwise/cast.h>
+#include <bevel/ops/pointwise/unary.h>
+#include <bevel/ops/reduction/sum.h>
 
 namespace bevel {
 namespace {
@@ -53,6 +57,89 @@ TEST_P(LinearTest, Gradients) {
   }
 }
 
+TEST_P(LinearTest, ActivationsAreThoseOfTheOperators) {
+  struct Row {
+    Activation activation;
+    Tensor (*function)(const Tensor&);
+  };
+  for (const Row& row : {Row{Activation::relu, relu}, Row{Activation::silu, silu}, Row{Activation::gelu, gelu}})
+    for (const Dtype dtype : {f32, f64, bf16, f16})
+      for (const bool with_bias : {false, true}) {
+        const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
+          return random_tensor(shape, {.dtype = dtype, .device = device(), .seed = seed, .requires_grad = true});
+        };
+        const auto run = [&](const auto& f) {
+          const Tensor input = leaf({64, 24}, 1);
+          const Tensor weight = leaf({32, 24}, 2);
+          const Tensor bias = with_bias ? leaf({32}, 3) : Tensor();
+          const Tensor y = f(input, weight, bias);
+          y.backward(random_tensor({64, 32}, {.dtype = dtype, .device = device(), .seed = 4}));
+          std::vector<Tensor> all{y, input.grad(), weight.grad()};
+          if (with_bias) all.push_back(bias.grad());
+          return all;
+        };
+        const auto fused =
+            run([&](const Tensor& x, const Tensor& w, const Tensor& b) { return linear(x, w, b, row.activation); });
+        const auto apart =
+            run([&](const Tensor& x, const Tensor& w, const Tensor& b) { return row.function(linear(x, w, b)); });
+        const double t = dtype == f64 ? 1e-12 : dtype == f32 ? 1e-5 : dtype == f16 ? 4e-3 : 3e-2;
+        for (std::size_t i = 0; i < fused.size(); ++i)
+          EXPECT_TRUE(close(fused[i], apart[i], t, 4 * t)) << dtype << " " << with_bias << " " << i;
+      }
+}
+
+TEST_P(LinearTest, GradientsThroughActivations) {
+  for (const Activation activation : {Activation::relu, Activation::silu, Activation::gelu}) {
+    const auto f = [&](const std::vector<Tensor>& in) { return linear(in[0], in[1], in[2], activation); };
+    const std::vector<Tensor> inputs{random_leaf({6, 5}, device(), 11), random_leaf({4, 5}, device(), 12),
+                                     random_leaf({4}, device(), 13)};
+    EXPECT_TRUE(gradcheck(f, inputs)) << static_cast<int>(activation);
+    EXPECT_TRUE(gradgradcheck(f, inputs)) << static_cast<int>(activation);
+  }
+}
+
+TEST_P(LinearTest, NanStaysNanThroughRelu) {
+  for (const Dtype dtype : {f32, bf16, f16}) {
+    Tensor host = random_tensor({64, 32}, {.dtype = f32, .seed = 1});
+    host.data<float>()[33] = std::numeric_limits<float>::quiet_NaN();  // in row 1
+    const Tensor input = cast(host.to(device()), dtype);
+    const Tensor weight = random_tensor({16, 32}, {.dtype = dtype, .device = device(), .seed = 2});
+    const Tensor bias = random_tensor({16}, {.dtype = dtype, .device = device(), .seed = 3});
+    const auto y = linear(input, weight, bias, Activation::relu).to_vector();
+    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / 16 == 1) << i << " " << dtype;
+  }
+}
+
+TEST_P(LinearTest, AutocastRoundsOperandsAndKeepsGradientsWide) {
+  for (const Dtype half : {bf16, f16}) {
+    const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
+      return random_tensor(shape, {.dtype = f32, .device = device(), .seed = seed, .requires_grad = true});
+    };
+    const Tensor x = leaf({40, 24}, 1);
+    const Tensor w = leaf({16, 24}, 2);
+    const Tensor b = leaf({16}, 3);
+    const Tensor y = [&] {
+      const Autocast scope(half);
+      return linear(x, w, b, Activation::relu);
+    }();
+    EXPECT_EQ(y.dtype(), half);
+    const Tensor upstream = random_tensor({40, 16}, {.dtype = half, .device = device(), .seed = 4});
+    y.backward(upstream);
+    const auto rounded = [&](const Tensor& t) { return cast(t.detach(), half).set_requires_grad(); };
+    const Tensor xh = rounded(x), wh = rounded(w), bh = rounded(b);
+    const Tensor yh = linear(xh, wh, bh, Activation::relu);
+    yh.backward(upstream);
+    EXPECT_TRUE(bit_equal(y, yh)) << half;
+    EXPECT_EQ(w.grad().dtype(), f32);
+    EXPECT_EQ(b.grad().dtype(), f32);
+    const double t = half == bf16 ? 1e-2 : 1e-3;
+    EXPECT_TRUE(close(x.grad(), xh.grad(), t, t));
+    EXPECT_TRUE(close(w.grad(), wh.grad(), t, 2 * t));
+    EXPECT_TRUE(close(b.grad(), bh.grad(), t, 2 * t));
+    EXPECT_EQ(linear(x, w, b).dtype(), f32);
+  }
+}
+
 TEST(LinearCpu, DoesNotDependOnTheThreadCount) {
   const int threads = num_threads();
   const auto run = [](int count) {
@@ -75,10 +162,16 @@ TEST_P(LinearTest, Errors) {
   const Tensor input = Tensor::zeros({2, 3}, here);
   EXPECT_TRUE(throws_error([&] { linear(input, Tensor::zeros({5, 4}, here)); }, {"linear", "[2, 3]", "[5, 4]"}));
   EXPECT_TRUE(throws_error([&] { linear(input, Tensor::zeros({3}, here)); }, {"linear", "weight", "[3]"}));
-  EXPECT_TRUE(throws_error([&] { linear(input, Tensor::zeros({5, 3}, here), Tensor::zeros({3}, here)); },
-                           {"linear", "bias", "[5]", "[3]"}));
-  EXPECT_TRUE(throws_error([&] { linear(input, Tensor::zeros({5, 3}, {.dtype = f64, .device = device()})); },
-                           {"linear", "f32", "f64"}));
+  EXPECT_TRUE(throws_error(
+      [&] {
+        linear(input, Tensor::zeros({5, 3}, here), Tensor::zeros({3}, here));
+      },
+      {"linear", "bias", "[5]", "[3]"}));
+  EXPECT_TRUE(throws_error(
+      [&] {
+        linear(input, Tensor::zeros({5, 3}, {.dtype = f64, .device = device()}));
+      },
+      {"linear", "f32", "f64"}));
 }
 
 }  // namespace

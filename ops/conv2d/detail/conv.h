@@ -22,7 +22,8 @@ struct ConvShape {
 };
 
 // All tensors are of the shapes above and of one floating dtype; the last one is written, whatever it held. An
-// undefined bias is none.
+// undefined bias is none. The gradient of the weights may also be f32 where the others are of a
+// half type (a backend may round it to that type on the way).
 void conv_forward(Cpu, const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias,
                   const Tensor& output);
 void conv_data_gradient(Cpu, const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight,
@@ -36,6 +37,9 @@ void conv_data_gradient(Cuda backend, const ConvShape& shape, const Tensor& outp
                         const Tensor& input_gradient);
 void conv_filter_gradient(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,
                           const Tensor& weight_gradient);
+
+// What computed this thread's last pass of a convolution on CUDA, such as "columns" or cuDNN's name of an engine.
+std::string& last_conv_engine();
 
 // to[b, c, r] = from[b, r, c], for elements of `size` = 2, 4 or 8 bytes.
 void transpose_copy(Cpu, const void* from, void* to, std::int64_t batch, std::int64_t rows, std::int64_t columns,

@@ -35,7 +35,17 @@ struct Gemm {
 
 // CPU: Eigen on tiles whose bounds depend on the sizes alone. Half types go through f32 copies.
 void gemm(Cpu, const Gemm& problem);
-// CUDA: cuBLAS on the current stream. f32 as matmul_precision() says.
+// CUDA: cuBLASLt on the current stream. f32 as matmul_precision() says.
 void gemm(Cuda backend, const Gemm& problem);
+
+// What is done to the product before it is written, for a batch of 1 with k > 0.
+struct Epilogue {
+  const void* bias = nullptr;  // [n] of c's dtype: added to every row of c
+  bool relu = false;           // then max(c, 0); a NaN stays one
+  void* sums_of_a = nullptr;   // [m] of c's dtype, written: the sums of the rows of a (a gradient of a bias)
+};
+
+// The product with its epilogue in one kernel. False, with nothing done, where cuBLASLt has none for it.
+bool gemm(Cuda backend, const Gemm& problem, const Epilogue& epilogue);
 
 }  // namespace bevel::detail

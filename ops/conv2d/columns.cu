@@ -1,7 +1,7 @@
 // Convolution on CUDA: pictures unfolded into columns, and cuBLAS. Work goes in chunks whose columns fit a bounded
 // workspace, small enough that the product finds them in the second-level cache of large GPUs.
 #include <bevel/core/cuda/runtime.h>
-#include <bevel/ops/conv2d/detail/conv.h>
+#include <bevel/ops/conv2d/detail/backends.h>
 #include <bevel/ops/conv2d/detail/unfold.h>
 #include <bevel/ops/matmul/detail/bias.h>
 #include <bevel/ops/matmul/detail/gemm.h>
@@ -70,10 +70,11 @@ void for_columns(Cuda backend, const ConvShape& s, const Tensor& input, const Us
 
 }  // namespace
 
-void conv_forward(Cuda backend, const ConvShape& s, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                  const Tensor& output) {
+void columns_forward(Cuda backend, const ConvShape& s, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                     const Tensor& output) {
   if (output.numel() == 0) return;
   const gpu::DeviceGuard guard(backend.device);
+  last_conv_engine() = "columns";
   for_columns(backend, s, input, [&](const GemmOperand& columns, std::int64_t first, std::int64_t rows) {
     gemm(backend, Gemm{.dtype = input.dtype(),
                        .result_dtype = input.dtype(),
@@ -90,10 +91,11 @@ void conv_forward(Cuda backend, const ConvShape& s, const Tensor& input, const T
 
 // The gradient of the columns is a product; each input element then gathers what its windows hold, in a fixed order.
 // Chunks are whole pictures, at least one: windows do not reach beyond.
-void conv_data_gradient(Cuda backend, const ConvShape& s, const Tensor& output_gradient, const Tensor& weight,
-                        const Tensor& input_gradient) {
+void columns_data_gradient(Cuda backend, const ConvShape& s, const Tensor& output_gradient, const Tensor& weight,
+                           const Tensor& input_gradient) {
   if (input_gradient.numel() == 0) return;
   const gpu::DeviceGuard guard(backend.device);
+  last_conv_engine() = "columns";
   Gemm product{.dtype = weight.dtype(),
                .result_dtype = weight.dtype(),
                .m = out_pixels(s),
@@ -124,12 +126,14 @@ void conv_data_gradient(Cuda backend, const ConvShape& s, const Tensor& output_g
   }
 }
 
-void conv_filter_gradient(Cuda backend, const ConvShape& s, const Tensor& input, const Tensor& output_gradient,
-                          const Tensor& weight_gradient) {
+void columns_filter_gradient(Cuda backend, const ConvShape& s, const Tensor& input, const Tensor& output_gradient,
+                             const Tensor& weight_gradient) {
   const gpu::DeviceGuard guard(backend.device);
+  last_conv_engine() = "columns";
   const Dtype dtype = input.dtype();
   const bool one_chunk = is_product(s) || chunk_pixels(s, dtype) >= out_pixels(s);
-  const bool wide = is_half(dtype) && !one_chunk;  // chunks of half types are summed in f32
+  // Chunks of half types are summed in f32.
+  const bool wide = is_half(weight_gradient.dtype()) && !one_chunk;
   const Tensor sum = wide ? Tensor::empty(weight_gradient.shape(), {.device = backend.device}) : weight_gradient;
   if (s.batch == 0)
     gpu::check(cudaMemsetAsync(sum.raw(), 0, static_cast<std::size_t>(sum.bytes()), gpu::stream(backend)),

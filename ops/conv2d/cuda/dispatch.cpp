@@ -1,0 +1,48 @@
+#include <bevel/core/cuda/runtime.h>
+#include <bevel/ops/conv2d/detail/backends.h>
+#include <bevel/ops/conv2d/settings.h>
+
+namespace bevel::detail {
+
+namespace {
+
+// Every pixel is its own column, so that a convolution is a plain product of matrices.
+bool is_product(const ConvShape& s) {
+  return s.taps() == 1 && s.stride == Pair(1) && s.padding == Pair(0);
+}
+
+bool wants_cudnn(const ConvShape& shape) {
+  switch (conv_settings().backend) {
+    case ConvBackend::cudnn:
+      return true;
+    case ConvBackend::columns:
+      return false;
+    default:
+      return !is_product(shape);
+  }
+}
+
+}  // namespace
+
+void conv_forward(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                  const Tensor& output) {
+  if constexpr (has_cudnn)
+    if (wants_cudnn(shape) && cudnn_forward(backend, shape, input, weight, bias, output)) return;
+  columns_forward(backend, shape, input, weight, bias, output);
+}
+
+void conv_data_gradient(Cuda backend, const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight,
+                        const Tensor& input_gradient) {
+  if constexpr (has_cudnn)
+    if (wants_cudnn(shape) && cudnn_data_gradient(backend, shape, output_gradient, weight, input_gradient)) return;
+  columns_data_gradient(backend, shape, output_gradient, weight, input_gradient);
+}
+
+void conv_filter_gradient(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,
+                          const Tensor& weight_gradient) {
+  if constexpr (has_cudnn)
+    if (wants_cudnn(shape) && cudnn_filter_gradient(backend, shape, input, output_gradient, weight_gradient)) return;
+  columns_filter_gradient(backend, shape, input, output_gradient, weight_gradient);
+}
+
+}  // namespace bevel::detail
