@@ -112,6 +112,20 @@ struct Dual {
   }
   BEVEL_HD friend Dual max(Dual a, Dual b) { return select(a.value >= b.value || !(a.value == a.value), a, b); }
   BEVEL_HD friend Dual min(Dual a, Dual b) { return select(a.value <= b.value || !(a.value == a.value), a, b); }
+  BEVEL_HD friend Dual multiply_add(Dual a, Dual b, Dual c) {
+    return {multiply_add(a.value, b.value, c.value),
+            multiply_add(a.derivative, b.value, multiply_add(a.value, b.derivative, c.derivative))};
+  }
+  BEVEL_HD friend Dual is_positive(Dual x) { return is_positive(x.value); }
+  BEVEL_HD friend Dual unit_step(Dual x) { return unit_step(x.value); }
+  BEVEL_HD friend Dual reciprocal(Dual x) {
+    const X y = reciprocal(x.value);
+    return {y, -(x.derivative * y * y)};
+  }
+  BEVEL_HD friend Dual quotient(Dual a, Dual b, Dual reciprocal_of_b) {
+    const X q = quotient(a.value, b.value, reciprocal_of_b.value);
+    return {q, (a.derivative - q * b.derivative) * reciprocal_of_b.value};
+  }
   BEVEL_HD friend Dual select(bool condition, Dual a, Dual b) {
     return {select(condition, a.value, b.value), select(condition, a.derivative, b.derivative)};
   }

@@ -37,6 +37,12 @@ BEVEL_HD double multiply(double a, double b) {
 BEVEL_HD double divide(double a, double b) {
   return __ddiv_rn(a, b);
 }
+BEVEL_HD float multiply_add(float a, float b, float c) {
+  return __fmaf_rn(a, b, c);
+}
+BEVEL_HD double multiply_add(double a, double b, double c) {
+  return __fma_rn(a, b, c);
+}
 #else
 template <class T>
 BEVEL_HD T add(T a, T b) {
@@ -54,7 +60,88 @@ template <class T>
 BEVEL_HD T divide(T a, T b) {
   return a / b;
 }
+// a b + c; with one rounding on the device only, since not every CPU has an instruction for it.
+template <class T>
+BEVEL_HD T multiply_add(T a, T b, T c) {
+  return a * b + c;
+}
 #endif
+
+// NaN in either argument gives NaN.
+template <class T>
+BEVEL_HD T max(T a, T b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (sizeof(T) == 4) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  }
+#endif
+  return a >= b || a != a ? a : b;
+}
+template <class T>
+BEVEL_HD T min(T a, T b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (sizeof(T) == 4) {
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  }
+#endif
+  return a <= b || a != a ? a : b;
+}
+
+// 1 where x > 0, else 0, NaN included.
+template <class T>
+BEVEL_HD T is_positive(T x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 4) {
+    float result;  // 0 inf and NaN saturate to 0
+    asm("mul.rn.sat.f32 %0, %1, 0f7F800000;" : "=f"(result) : "f"(x));
+    return result;
+  }
+#endif
+  return x > 0 ? T(1) : T(0);
+}
+
+// 0, 1/2, 1 where x is below, at, above 0. On the device something between for subnormal floats.
+template <class T>
+BEVEL_HD T unit_step(T x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 4) {
+    float result;
+    asm("fma.rn.sat.f32 %0, %1, 0f7F000000, 0f3F000000;" : "=f"(result) : "f"(x));
+    return result;
+  }
+#endif
+  return x > 0 ? T(1) : x < 0 ? T(0) : T(0.5);
+}
+
+// 1 / x within one unit in the last place; on the device what is not a normal float, x or the result, counts as 0.
+template <class T>
+BEVEL_HD T reciprocal(T x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 4) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+  }
+#endif
+  return T(1) / x;
+}
+
+// a / b, given r = reciprocal(b): within one unit in the last place, exact where a / b is a whole number; on the device
+// a few instructions instead of a division. What it computes on the way must be in the range of T.
+template <class T>
+BEVEL_HD T quotient(T a, T b, [[maybe_unused]] T r) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 4) {
+    const T q = multiply(a, r);
+    return multiply_add(multiply_add(-q, b, a), r, q);
+  }
+#endif
+  return divide(a, b);
+}
 
 BEVEL_HD float abs(float x) {
   return fabsf(x);
@@ -121,7 +208,11 @@ BEVEL_HD double cos(double x) {
   return ::cos(x);
 }
 BEVEL_HD float atan(float x) {
+#if defined(__CUDA_ARCH__)
   return atanf(x);
+#else
+  return host::atan(x);
+#endif
 }
 BEVEL_HD double atan(double x) {
   return ::atan(x);
@@ -157,7 +248,7 @@ BEVEL_HD double pow(double x, double exponent) {
 template <class T>
 BEVEL_HD T sigmoid(T x) {
   const T e = exp(-abs(x));
-  return (x >= 0 ? T(1) : e) / (T(1) + e);
+  return quotient(x >= 0 ? T(1) : e, T(1) + e, reciprocal(T(1) + e));
 }
 
 }  // namespace bevel::math

@@ -51,8 +51,21 @@ struct Number {
   BEVEL_HD friend Number sigmoid(Number x) { return math::sigmoid(x.value); }
   BEVEL_HD friend Number pow(Number x, T exponent) { return math::pow(x.value, exponent); }
   // NaN in either argument gives NaN.
-  BEVEL_HD friend Number max(Number a, Number b) { return a.value >= b.value || a.value != a.value ? a : b; }
-  BEVEL_HD friend Number min(Number a, Number b) { return a.value <= b.value || a.value != a.value ? a : b; }
+  BEVEL_HD friend Number max(Number a, Number b) { return math::max(a.value, b.value); }
+  BEVEL_HD friend Number min(Number a, Number b) { return math::min(a.value, b.value); }
+  // a b + c, on the device with one rounding.
+  BEVEL_HD friend Number multiply_add(Number a, Number b, Number c) {
+    return math::multiply_add(a.value, b.value, c.value);
+  }
+  // 1 where x > 0, else 0.
+  BEVEL_HD friend Number is_positive(Number x) { return math::is_positive(x.value); }
+  // 0, 1/2, 1 where x is below, at, above 0.
+  BEVEL_HD friend Number unit_step(Number x) { return math::unit_step(x.value); }
+  // 1 / x, and a / b by way of it, within a unit in the last place: cheaper on the device (math.h has the details).
+  BEVEL_HD friend Number reciprocal(Number x) { return math::reciprocal(x.value); }
+  BEVEL_HD friend Number quotient(Number a, Number b, Number reciprocal_of_b) {
+    return math::quotient(a.value, b.value, reciprocal_of_b.value);
+  }
   // condition ? a : b, both evaluated: vectorises where a branch would not.
   BEVEL_HD friend Number select(bool condition, Number a, Number b) { return condition ? a.value : b.value; }
 

@@ -29,8 +29,20 @@ struct BceWithLogits {
   template <class X>
   BEVEL_HD X derivative(X x, X t) const {
     const bool is_positive = value_of(x) > 0;
-    const X s = sigmoid(select(is_positive, -x, x));
+    const X s = of_minus_abs(x);
     return select(is_positive, (1 - t) - s, s - t);
+  }
+
+ private:
+  // sigmoid(-|x|), from the exponential that the value needs, too.
+  template <class X>
+  BEVEL_HD static X of_minus_abs(X x) {
+    if constexpr (is_differentiated<X>) {
+      return sigmoid(select(value_of(x) > 0, -x, x));
+    } else {
+      const X e = exp(-abs(x));
+      return quotient(e, 1 + e, reciprocal(1 + e));
+    }
   }
 };
 

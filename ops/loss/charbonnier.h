@@ -34,19 +34,24 @@ struct CharbonnierIn {
   template <class X>
   BEVEL_HD X operator()(X d) const {
     const X distance = abs(d);
-    return select(value_of(distance) >= eps, distance, X(eps)) * root(distance);
+    return select(value_of(distance) >= eps, distance, X(eps)) * root(ratio(d));
   }
   template <class X>
   BEVEL_HD X derivative(X d) const {
-    const X distance = abs(d);
-    return select(value_of(distance) >= eps, sign(d), d / eps) / root(distance);
+    const X r = ratio(d);
+    const X below = root(r);
+    return quotient(select(value_of(abs(d)) >= eps, sign(d), r), below, reciprocal(below));
   }
 
  private:
+  // The smaller of d and eps over the larger.
   template <class X>
-  BEVEL_HD X root(X distance) const {
-    const bool is_far = value_of(distance) >= eps;
-    const X ratio = select(is_far, X(eps), distance) / select(is_far, distance, X(eps));
+  BEVEL_HD X ratio(X d) const {
+    const bool is_far = value_of(abs(d)) >= eps;
+    return select(is_far, X(eps), d) / select(is_far, d, X(eps));
+  }
+  template <class X>
+  BEVEL_HD static X root(X ratio) {
     return sqrt(1 + ratio * ratio);
   }
 };

@@ -15,6 +15,10 @@ BEVEL_HD X sign(X x) {
   return select(v > 0, X(1), select(v < 0, X(-1), X(v)));
 }
 
+// Whether X carries derivatives. An expression of abs(x) may be right but for its derivative at 0.
+template <class X>
+inline constexpr bool is_differentiated = requires(X x) { x.derivative; };
+
 template <class X>
 BEVEL_HD bool is_infinite(X x) {
   const auto v = value_of(abs(x));

@@ -10,8 +10,11 @@
 // The contract of smooth_l1.h holds, by rows: input and target have shape [..., 4], `none` gives one loss a box, a mean
 // divides by the number of boxes, a weight is one a box ([N] or [N, 1] against [N, 4]). What is particular:
 // - A box without area, or with x2 < x1 or y2 < y1, counts as empty: its overlap is 0. Where a denominator is 0 (both
-//   boxes empty, an enclosing box without area or diagonal) the term counts as 0: two equal points have loss 1. Nothing
-//   gives NaN but NaN and infinities, and sides beyond the range where areas are finite (1e19 in f32).
+//   boxes empty, an enclosing box without area or diagonal) the term counts as 0: two equal points have loss 1. An area
+//   below the normal numbers (sides of 1e-19 in f32) counts as 0. Nothing gives NaN but NaN and infinities, and sides
+//   beyond the range where areas are finite (1e19 in f32).
+// - On CUDA in f32 a quotient is within one unit in the last place: common / union and its kin are refined approximate
+//   reciprocals, not divisions. Derivatives use the reciprocals unrefined, also within one unit.
 // - Where edges coincide the derivative is the mean of those from either side, so that a perfect box is left alone.
 // - alpha counts as a constant in derivatives, as its authors and other libraries have it.
 // - iou_loss has no gradient between boxes that do not overlap; the others have.
@@ -20,6 +23,8 @@
 #include <bevel/ops/loss/formula.h>
 #include <bevel/ops/loss/options.h>
 #include <bevel/ops/loss/row.h>
+
+#include <limits>
 
 namespace bevel {
 
@@ -32,58 +37,80 @@ namespace formula {
 
 enum class Overlap { iou, giou, diou, ciou };
 
-// One axis of two boxes. d_* are derivatives with respect to the input's lower (0) and upper (1) edge.
+// a / b and 1 / b. Both are 0 where b is not a normal number above 0: what is that small has no area.
+template <class X>
+struct Share {
+  X of;
+  X per;
+  X whole;  // 1, or 0 there
+};
+
+template <class X>
+BEVEL_HD Share<X> share(X a, X b) {
+  using T = decltype(value_of(b));
+  const bool is_none = value_of(b) < std::numeric_limits<T>::min();
+  const X zero = X(0);
+  const X per = select(is_none, zero, reciprocal(b));
+  return {select(is_none, zero, quotient(a, b, per)), per, select(is_none, zero, X(1))};
+}
+
+// One axis of two boxes.
 template <class X>
 struct Extent {
   X size;  // of the input
   X target_size;
   X common;
   X hull;
-  X d_size[2];
-  X d_common[2];
-  X d_hull[2];
+  X has_size;    // 1 where size > 0, else 0
+  X has_common;  // the same of common
+  // 1 where the input's edge bounds the common part, 0 where it bounds the hull, 1/2 where both boxes have that edge:
+  // the derivative there is the mean of those from either side.
+  X lower;
+  X upper;
 };
 
 template <class X>
-BEVEL_HD X quotient_or_0(X a, X b) {
-  return select(value_of(b) == 0, X(0), a / b);
-}
-
-// 1 where a < b, 1/2 where they are equal, else 0.
-template <class X>
-BEVEL_HD X is_below(X a, X b) {
-  return select(value_of(a) < value_of(b), X(1), select(value_of(a) == value_of(b), X(0.5), X(0)));
-}
-
-template <class X>
 BEVEL_HD Extent<X> extent(X low, X high, X target_low, X target_high) {
-  Extent<X> e;
   const X zero = X(0);
+  Extent<X> e;
   e.size = max(high - low, zero);
   e.target_size = max(target_high - target_low, zero);
   e.common = max(min(high, target_high) - max(low, target_low), zero);
   e.hull = max(max(high, target_high) - min(low, target_low), zero);
-  const X one = X(1);
-  const X has_size = select(value_of(e.size) > 0, one, zero);
-  const X has_common = select(value_of(e.common) > 0, one, zero);
-  const X has_hull = select(value_of(e.hull) > 0, one, zero);
-  e.d_size[0] = -has_size;
-  e.d_size[1] = has_size;
-  e.d_common[0] = -(has_common * is_below(target_low, low));
-  e.d_common[1] = has_common * is_below(high, target_high);
-  e.d_hull[0] = -(has_hull * is_below(low, target_low));
-  e.d_hull[1] = has_hull * is_below(target_high, high);
+  e.has_size = is_positive(e.size);
+  e.has_common = is_positive(e.common);
+  e.lower = unit_step(low - target_low);
+  e.upper = unit_step(target_high - high);
   return e;
 }
 
-// atan(w / h) for w, h >= 0; 0 for 0, 0.
+// atan(target_w / target_h) - atan(w / h) of sizes, as one angle; 0 / 0 counts as 0.
 template <class X>
-BEVEL_HD X aspect_angle(X w, X h) {
+BEVEL_HD X aspect_difference(X target_w, X target_h, X w, X h) {
   constexpr double half_pi = 1.57079632679489661923;
-  const bool is_wide = value_of(w) > value_of(h);
-  const X angle = atan(quotient_or_0(select(is_wide, h, w), select(is_wide, w, h)));
-  return select(is_wide, half_pi - angle, angle);
+  const X one = X(1);
+  const X th = select(value_of(target_w) + value_of(target_h) == 0, one, target_h);
+  const X ih = select(value_of(w) + value_of(h) == 0, one, h);
+  const X sine = target_w * ih - w * th;  // both times the same positive number
+  const X cosine = th * ih + target_w * w;
+  const auto s = value_of(sine);
+  const auto c = value_of(cosine);
+  const bool is_steep = s > c || -s > c;
+  const X below = select(is_steep, sine, cosine);
+  const X ratio = select(is_steep, cosine, sine) / select(value_of(below) == 0, one, below);
+  const X angle = atan(ratio);
+  return select(is_steep, select(s > 0, X(half_pi), X(-half_pi)) - angle, angle);
 }
+
+// How a loss changes with the edges of the input, by the derivatives S, C, H by the size, the common part and the hull
+// of an axis: moving
+//   the lower edge by  -S - lower C - (1 - lower) H     the upper edge by  S + upper C + (1 - upper) H.
+// So everything adds up in two numbers an axis: `out` = S + H and `in` = H - C.
+template <class X>
+struct EdgeSlopes {
+  X out[2];
+  X in[2];
+};
 
 template <Overlap overlap>
 struct BoxOverlap {
@@ -98,68 +125,69 @@ struct BoxOverlap {
   BEVEL_HD RowLoss<X> with_d_input(const Row<X>& input, const Row<X>& target) const {
     const Extent<X> axis[2] = {extent(input[0], input[2], target[0], target[2]),
                                extent(input[1], input[3], target[1], target[3])};
-    const X area = axis[0].size * axis[1].size;
     const X common = axis[0].common * axis[1].common;
-    const X all = area + axis[0].target_size * axis[1].target_size - common;
-    const X iou = quotient_or_0(common, all);
-    const X per_all = quotient_or_0(X(1), all);
+    const X all = axis[0].size * axis[1].size + axis[0].target_size * axis[1].target_size - common;
+    const Share<X> iou = share(common, all);
     RowLoss<X> loss;
-    loss.value = 1 - iou;
-    Row<X> d_all;  // of the union
-    for (int i = 0; i < 4; ++i) {
-      const int a = i % 2;  // the axis
-      const int s = i / 2;  // the lower or the upper edge
-      const X d_common = axis[a].d_common[s] * axis[1 - a].common;
-      d_all[i] = axis[a].d_size[s] * axis[1 - a].size - d_common;
-      loss.d_input[i] = per_all * (iou * d_all[i] - d_common);
+    loss.value = 1 - iou.of;
+    X by_all = iou.of * iou.per;               // derivative by the union; by the intersection alone it is -1 / union
+    X by_hull = X(0);                          // by the area of the hull
+    if constexpr (overlap == Overlap::giou) {  // + (hull - union) / hull
+      const Share<X> filled = share(all, axis[0].hull * axis[1].hull);
+      loss.value = loss.value + (filled.whole - filled.of);
+      by_all = by_all - filled.per;
+      by_hull = filled.per * filled.of;
     }
-    if constexpr (overlap == Overlap::giou) add_hull(loss, axis, all, d_all);
-    if constexpr (overlap == Overlap::diou || overlap == Overlap::ciou) add_distance(loss, axis, input, target);
-    if constexpr (overlap == Overlap::ciou) add_aspect(loss, axis, iou);
+    EdgeSlopes<X> slopes;
+    for (int a = 0; a < 2; ++a) {
+      const Extent<X>& other = axis[1 - a];
+      slopes.out[a] = axis[a].has_size * other.size * by_all;
+      slopes.in[a] = axis[a].has_common * other.common * (by_all + iou.per);
+      if constexpr (overlap == Overlap::giou) {
+        slopes.out[a] = multiply_add(other.hull, by_hull, slopes.out[a]);
+        slopes.in[a] = multiply_add(other.hull, by_hull, slopes.in[a]);
+      }
+    }
+    X shift[2] = {X(0), X(0)};  // what both edges of an axis have in common
+    if constexpr (overlap == Overlap::diou || overlap == Overlap::ciou)
+      add_distance(loss, slopes, shift, axis, input, target);
+    if constexpr (overlap == Overlap::ciou) add_aspect(loss, slopes, axis, iou.of);
+    for (int a = 0; a < 2; ++a) {
+      loss.d_input[a] = multiply_add(axis[a].lower, slopes.in[a], shift[a] - slopes.out[a]);
+      loss.d_input[a + 2] = multiply_add(-axis[a].upper, slopes.in[a], shift[a] + slopes.out[a]);
+    }
     return loss;
   }
 
  private:
-  // (C - U) / C
   template <class X>
-  BEVEL_HD static void add_hull(RowLoss<X>& loss, const Extent<X> (&axis)[2], X all, const Row<X>& d_all) {
-    const X hull = axis[0].hull * axis[1].hull;
-    const X per_hull = quotient_or_0(X(1), hull);
-    const X filled = quotient_or_0(all, hull);
-    loss.value = loss.value + quotient_or_0(hull - all, hull);
-    for (int i = 0; i < 4; ++i) {
-      const X d_hull = axis[i % 2].d_hull[i / 2] * axis[1 - i % 2].hull;
-      loss.d_input[i] = loss.d_input[i] + per_hull * (filled * d_hull - d_all[i]);
+  BEVEL_HD static void add_distance(RowLoss<X>& loss, EdgeSlopes<X>& slopes, X (&shift)[2], const Extent<X> (&axis)[2],
+                                    const Row<X>& input, const Row<X>& target) {
+    const X diagonal = multiply_add(axis[0].hull, axis[0].hull, axis[1].hull * axis[1].hull);
+    const X x = (input[0] + input[2]) - (target[0] + target[2]);  // twice what the centres are apart
+    const X y = (input[1] + input[3]) - (target[1] + target[3]);
+    const Share<X> penalty = share(0.25 * multiply_add(x, x, y * y), diagonal);
+    loss.value = loss.value + penalty.of;
+    const X by_hull = -2 * (penalty.of * penalty.per);
+    for (int a = 0; a < 2; ++a) {
+      slopes.out[a] = multiply_add(axis[a].hull, by_hull, slopes.out[a]);
+      slopes.in[a] = multiply_add(axis[a].hull, by_hull, slopes.in[a]);
+      shift[a] = 0.5 * penalty.per * (a == 0 ? x : y);
     }
   }
 
   template <class X>
-  BEVEL_HD static void add_distance(RowLoss<X>& loss, const Extent<X> (&axis)[2], const Row<X>& input,
-                                    const Row<X>& target) {
-    const X diagonal = axis[0].hull * axis[0].hull + axis[1].hull * axis[1].hull;
-    const X per_diagonal = quotient_or_0(X(1), diagonal);
-    const X offset[2] = {(input[0] + input[2]) - (target[0] + target[2]),
-                         (input[1] + input[3]) - (target[1] + target[3])};  // twice that of the centres
-    const X penalty = quotient_or_0(0.25 * (offset[0] * offset[0] + offset[1] * offset[1]), diagonal);
-    loss.value = loss.value + penalty;
-    for (int i = 0; i < 4; ++i) {
-      const X d_diagonal = 2 * (axis[i % 2].hull * axis[i % 2].d_hull[i / 2]);
-      loss.d_input[i] = loss.d_input[i] + per_diagonal * (0.5 * offset[i % 2] - penalty * d_diagonal);
-    }
-  }
-
-  template <class X>
-  BEVEL_HD static void add_aspect(RowLoss<X>& loss, const Extent<X> (&axis)[2], X iou) {
+  BEVEL_HD static void add_aspect(RowLoss<X>& loss, EdgeSlopes<X>& slopes, const Extent<X> (&axis)[2], X iou) {
     constexpr double four_over_pi2 = 0.40528473456935108578;
     const X w = axis[0].size;
     const X h = axis[1].size;
-    const X difference = aspect_angle(axis[0].target_size, axis[1].target_size) - aspect_angle(w, h);
+    const X difference = aspect_difference(axis[0].target_size, axis[1].target_size, w, h);
     const X v = four_over_pi2 * difference * difference;
-    const X alpha = X(value_of(quotient_or_0(v, 1 - iou + v)));
+    const X alpha = X(value_of(share(v, 1 - iou + v).of));
     loss.value = loss.value + alpha * v;
-    const X slope = quotient_or_0(-2 * four_over_pi2 * alpha * difference, w * w + h * h);
-    const X d_size[2] = {slope * h, -(slope * w)};
-    for (int i = 0; i < 4; ++i) loss.d_input[i] = loss.d_input[i] + axis[i % 2].d_size[i / 2] * d_size[i % 2];
+    const X slope = -2 * four_over_pi2 * alpha * difference * share(v, multiply_add(w, w, h * h)).per;
+    slopes.out[0] = multiply_add(axis[0].has_size, slope * h, slopes.out[0]);
+    slopes.out[1] = multiply_add(-axis[1].has_size, slope * w, slopes.out[1]);
   }
 };
 

@@ -24,12 +24,18 @@ struct LogCosh {
     const bool is_near = value_of(distance) < 1;
     const X m = expm1(-distance);
     const X e = 1 + m;
-    const X y = log1p(select(is_near, m * m / (e + e), e * e));
+    const X y = log1p(select(is_near, quotient(m * m, e + e, reciprocal(e + e)), e * e));
     return select(is_near, y, distance + (y - log_2));
   }
   template <class X>
   BEVEL_HD X derivative(X d) const {
-    return tanh(d);
+    if constexpr (is_differentiated<X>) return tanh(d);
+    // The same by what the value needs, too: with m as above tanh |d| = -m (2 + m) / (1 + (1 + m)²).
+    const X m = expm1(-abs(d));
+    const X e = 1 + m;
+    const X below = 1 + e * e;
+    const X slope = quotient(-m * (2 + m), below, reciprocal(below));
+    return select(value_of(d) < 0, -slope, slope);
   }
 };
 

@@ -9,7 +9,7 @@
 namespace bevel::raw {
 
 // Workspace of a pass on CUDA, of whatever size. All zeros before its first use; every pass leaves it fit for the next.
-inline constexpr std::size_t loss_workspace_bytes = 16640;
+inline constexpr std::size_t loss_workspace_bytes = 526336;
 
 // One f32 or f64 number in the memory of the device; data is null where there is none.
 struct DeviceNumber {

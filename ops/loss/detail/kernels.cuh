@@ -1,198 +1,63 @@
 // The kernels of a formula on CUDA.
 //
-// A fixed grid of `blocks_per_multiprocessor` blocks each strides over packs of 16 bytes. Values to be summed are added
-// up within a pack in the compute type and beyond it in f64, in an order fixed by the size and the device: thread,
-// warp, block, and the last block to finish adds the blocks' sums by index.
+// A block works on a tile: `loss_threads` threads, a few packs of 16 bytes each, all of which are read before the first
+// is computed. Blocks for tiles side by side use the memory better than a fixed grid that strides over it, whose blocks
+// drift apart. Values to be summed are added up within a pack in the compute type and beyond it in f64, in an order
+// fixed by the size alone: thread, block, blocks by index (workspace.cuh).
 #pragma once
 
-#include <bevel/core/cuda/check.h>
-#include <bevel/ops/loss/detail/evaluate.h>
-#include <bevel/ops/loss/detail/pass.h>
 #include <bevel/ops/raw.h>
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include <bevel/core/cuda/launch.cuh>
+#include <bevel/ops/loss/detail/packs.cuh>
+#include <bevel/ops/loss/detail/workspace.cuh>
 
 #include <algorithm>
 #include <cstdint>
 
 namespace bevel::detail {
 
-inline constexpr int loss_threads = 256;
-inline constexpr int loss_blocks_per_multiprocessor = 4;
-inline constexpr int loss_max_blocks = 2048;
+inline constexpr int loss_in_flight = 4;  // packs that a thread reads at once
+inline constexpr int loss_blocks_per_multiprocessor = 3;
 
-// Where the blocks of a kernel leave their sums. One for each stream: kernels of a stream never overlap.
-struct LossWorkspace {
-  double* partials;   // loss_max_blocks
-  unsigned* arrived;  // 0 between kernels
-};
+// How `items` (packs, or rows) are cut into tiles of `loss_threads` times `rounds`, one for each block.
+struct LossTiles {
+  unsigned blocks;
+  unsigned rounds;  // items of a thread
 
-inline LossWorkspace loss_workspace(const raw::OnStream& where, const LossPass& pass) {
-  if (!pass.value || pass.value_each) return {};
-  constexpr std::size_t counter_bytes = 256;
-  static_assert(counter_bytes + loss_max_blocks * sizeof(double) <= raw::loss_workspace_bytes);
-  require(where.workspace && where.workspace_bytes >= raw::loss_workspace_bytes, "loss: needs a workspace of ",
-          raw::loss_workspace_bytes, " bytes; got ", where.workspace ? where.workspace_bytes : 0);
-  auto* data = static_cast<char*>(where.workspace);
-  return {reinterpret_cast<double*>(data + counter_bytes), reinterpret_cast<unsigned*>(data)};
-}
-
-// Neighbouring elements that move as one access: 16 bytes, or a single element where that is impossible.
-template <class T, int width = 16 / static_cast<int>(sizeof(T))>
-struct alignas(width * sizeof(T)) LossPack {
-  T at[width];
-};
-template <class T>
-inline constexpr int loss_width = 16 / static_cast<int>(sizeof(T));
-
-// Pack number `index` of an array.
-template <class T, int width = loss_width<T>>
-__device__ __forceinline__ LossPack<T, width> load_pack(const void* data, std::int64_t index) {
-  LossPack<T, width> result;
-  if constexpr (width == 1)
-    result.at[0] = static_cast<const T*>(data)[index];
-  else
-    *reinterpret_cast<uint4*>(&result) = __ldg(static_cast<const uint4*>(data) + index);
-  return result;
-}
-
-template <class T, int width>
-__device__ __forceinline__ void store_pack(void* data, std::int64_t index, const LossPack<T, width>& values) {
-  if constexpr (width == 1)
-    static_cast<T*>(data)[index] = values.at[0];
-  else
-    __stcs(static_cast<uint4*>(data) + index, *reinterpret_cast<const uint4*>(&values));  // not read again soon
-}
-
-template <class T, class C>
-__device__ __forceinline__ T round_to(C value) {
-  if constexpr (std::is_same_v<T, bfloat16>) {
-    const __nv_bfloat16 rounded = __float2bfloat16_rn(value);
-    return *reinterpret_cast<const T*>(&rounded);
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
-// A pack of values rounded to T, two at a time where there is an instruction for it.
-template <class T, class C, int width>
-__device__ __forceinline__ LossPack<T, width> round_pack(const Number<C> (&values)[width]) {
-  LossPack<T, width> pack;
-  if constexpr (std::is_same_v<T, bfloat16> && width % 2 == 0) {
-    for (int k = 0; k < width; k += 2)
-      reinterpret_cast<__nv_bfloat162*>(pack.at)[k / 2] = __floats2bfloat162_rn(values[k].value, values[k + 1].value);
-  } else if constexpr (std::is_same_v<T, float16> && width % 2 == 0) {
-    for (int k = 0; k < width; k += 2)
-      reinterpret_cast<__half2*>(pack.at)[k / 2] = __floats2half2_rn(values[k].value, values[k + 1].value);
-  } else {
-    for (int k = 0; k < width; ++k) pack.at[k] = round_to<T>(values[k].value);
-  }
-  return pack;
-}
-
-__device__ __forceinline__ double load_number(DeviceNumber number) {
-  return number.is_f64 ? *static_cast<const double*>(number.data) : *static_cast<const float*>(number.data);
-}
-
-// Elements of a dtype that the kernel's type does not tell, computed in C.
-template <class C>
-struct AnyElements {
-  Dtype dtype;
-
-  __device__ __forceinline__ C load(const void* data, std::int64_t i) const {
-    if constexpr (std::is_same_v<C, double>) {
-      return static_cast<const double*>(data)[i];
-    } else {
-      if (dtype == Dtype::bf16) return static_cast<const bfloat16*>(data)[i];
-      if (dtype == Dtype::f16) return static_cast<const float16*>(data)[i];
-      return static_cast<const float*>(data)[i];
-    }
-  }
-  __device__ __forceinline__ void store(void* data, std::int64_t i, C value) const {
-    if constexpr (std::is_same_v<C, double>) {
-      static_cast<double*>(data)[i] = value;
-    } else {
-      if (dtype == Dtype::bf16)
-        static_cast<bfloat16*>(data)[i] = bfloat16(value);
-      else if (dtype == Dtype::f16)
-        static_cast<float16*>(data)[i] = float16(value);
-      else
-        static_cast<float*>(data)[i] = value;
-    }
+  explicit LossTiles(std::int64_t items) {
+    constexpr std::int64_t few = 1 << 17;  // up to here all blocks run at once, so the more the better
+    constexpr std::int64_t most = std::int64_t{LossWorkspace::max_blocks} * loss_threads * loss_in_flight;
+    rounds = items <= few ? 1u : static_cast<unsigned>((items + most - 1) / most) * loss_in_flight;
+    const std::int64_t tile = std::int64_t{loss_threads} * rounds;
+    blocks = static_cast<unsigned>(std::max<std::int64_t>(1, (items + tile - 1) / tile));
   }
 };
 
-// Reduced values and their upstream gradient.
-template <class C>
-__device__ __forceinline__ AnyElements<C> reduced_elements(const LossPass& pass) {
-  return {pass.reduced_is_half ? pass.dtype : dtype_of<C>};
+// Brings the first bytes of a block's tile into the second-level cache while the kernel before this one still runs.
+// That touches no memory as the program sees it, so it may precede begin_kernel: what is changed meanwhile changes
+// there, too.
+__device__ __forceinline__ void prefetch_tile(const void* input, const void* target, std::int64_t offset,
+                                              std::int64_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  constexpr unsigned first_blocks = 512;  // those that may be waiting
+  if (threadIdx.x != 0 || blockIdx.x >= first_blocks || bytes < 16) return;
+  const auto prefetch = [&](const void* data) {
+    const std::uintptr_t address =
+        (reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(offset)) & ~std::uintptr_t{15};
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(static_cast<unsigned>(bytes) & ~15u));
+  };
+  prefetch(input);
+  prefetch(target);
+#endif
 }
 
-// What is the same for all elements of a pass.
-template <class C>
-struct LossUniform {
-  double factor;
-  Number<C> seed;      // the factor in the compute type
-  Number<C> upstream;  // 1 where there is one for each element
-  bool is_zero;
-
-  __device__ __forceinline__ explicit LossUniform(const LossPass& pass) : factor(pass.factor), is_zero(pass.is_zero) {
-    if (pass.scale.data) factor *= load_number(pass.scale);
-    if (pass.normalizer.data) {
-      const double normalizer = load_number(pass.normalizer);
-      is_zero = is_zero || normalizer == 0;
-      factor = is_zero ? 0.0 : factor / normalizer;
-    }
-    seed = static_cast<C>(factor);
-    upstream = C(1);
-    if (pass.upstream && !pass.upstream_each) upstream = reduced_elements<C>(pass).load(pass.upstream, 0);
-  }
-};
-
-// weight · value; weight 0 selects out.
-template <class C>
-__device__ __forceinline__ Number<C> weighed(Number<C> value, Number<C> weight) {
-  return select(weight.value == 0, Number<C>(0), weight * value);
-}
-
-// Adds up `sum` over the grid and lets the last block write factor times the total to the pass's value.
+// Adds up `sum` over the grid and writes factor times the total to the pass's value.
 template <class C>
 __device__ __forceinline__ void reduce_loss(double sum, const LossWorkspace& workspace, const LossUniform<C>& uniform,
                                             const LossPass& pass) {
-  constexpr int warps = loss_threads / 32;
-  __shared__ double of_warp[warps];
-  __shared__ bool is_last;
-  const auto block_sum = [&](double mine) {
-    for (int step = 16; step > 0; step /= 2) mine += __shfl_down_sync(0xffffffffu, mine, step);
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
-    __syncthreads();
-    double total = 0;
-    if (threadIdx.x == 0)
-      for (int warp = 0; warp < warps; ++warp) total += of_warp[warp];
-    return total;  // of thread 0
-  };
-  const auto write = [&](double total) {
+  grid_sum(sum, workspace, [&](double total) {
     reduced_elements<C>(pass).store(pass.value, 0, uniform.is_zero ? C(0) : static_cast<C>(total * uniform.factor));
-  };
-
-  const double block = block_sum(sum);
-  if (gridDim.x == 1) {
-    if (threadIdx.x == 0) write(block);
-    return;
-  }
-  if (threadIdx.x == 0) {
-    workspace.partials[blockIdx.x] = block;
-    __threadfence();
-    is_last = atomicInc(workspace.arrived, gridDim.x - 1) == gridDim.x - 1;  // the last one sets it back to 0
-  }
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
-  double mine = 0;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += loss_threads) mine += __ldcg(workspace.partials + i);
-  const double total = block_sum(mine);
-  if (threadIdx.x == 0) write(total);
+  });
 }
 
 // The elements of one pack: formula, weights, value, gradients. What is the same for all elements of a pass is asked by
@@ -206,10 +71,31 @@ struct LossBody {
   const LossUniform<C>& uniform;
   double sum = 0;
 
-  // Pack number `index`.
+  // `batch` packs, loss_threads apart, all of which are read before the first is computed.
+  template <int width, int batch>
+  __device__ __forceinline__ void run(std::int64_t index) {
+    Operands<width> packs[batch];
+    for (int b = 0; b < batch; ++b) {
+      const std::int64_t p = index + b * loss_threads;
+      packs[b].input = load_pack<T, width>(pass.input, p);
+      packs[b].target = load_pack<T, width>(pass.target, p);
+      if constexpr (Gradient && !Value)
+        if (pass.upstream_each) packs[b].upstream = load_pack<T, width>(pass.upstream, p);
+    }
+    for (int b = 0; b < batch; ++b) compute(index + b * loss_threads, packs[b]);
+  }
+
+ private:
   template <int width>
-  __device__ __forceinline__ void run(std::int64_t index, const LossPack<T, width>& input,
-                                      const LossPack<T, width>& target) {
+  struct Operands {
+    LossPack<T, width> input;
+    LossPack<T, width> target;
+    LossPack<T, width> upstream;  // read beforehand by kernels of the gradient alone, where it is one for each element
+  };
+
+  template <int width>
+  __device__ __forceinline__ void compute(std::int64_t index, const Operands<width>& pack) {
+    const auto& [input, target, upstream] = pack;
     Number<C> value[width];
     Number<C> d_input[width];
     for (int k = 0; k < width; ++k) {
@@ -238,20 +124,22 @@ struct LossBody {
                 loss_d_target(formula, Number<C>(static_cast<C>(input.at[k])), Number<C>(static_cast<C>(target.at[k])));
         }
         adjust(index, d_target);
-        store_gradient(index, d_target, pass.d_target);
+        store_gradient(index, d_target, upstream, pass.d_target);
       }
       if (pass.d_input) {
         adjust(index, d_input);
-        store_gradient(index, d_input, pass.d_input);
+        store_gradient(index, d_input, upstream, pass.d_input);
       }
     }
   }
 
- private:
   // Weights, and a normaliser of 0.
   template <int width>
   __device__ __forceinline__ void adjust(std::int64_t index, Number<C> (&values)[width]) const {
-    if (pass.weight) {
+    if (pass.weight && pass.weight_row == 1) {
+      const LossPack<T, width> weights = load_pack<T, width>(pass.weight, index);
+      for (int k = 0; k < width; ++k) values[k] = weighed(values[k], Number<C>(static_cast<C>(weights.at[k])));
+    } else if (pass.weight) {
       const auto* weights = static_cast<const T*>(pass.weight);
       const std::int64_t first = index * width;
       std::int64_t row = first / pass.weight_row;
@@ -283,10 +171,10 @@ struct LossBody {
 
   template <int width>
   __device__ __forceinline__ void store_gradient(std::int64_t index, const Number<C> (&derivative)[width],
-                                                 void* gradient) const {
+                                                 const LossPack<T, width>& read, void* gradient) const {
     Number<C> scaled[width];
     if (pass.upstream_each) {
-      const LossPack<T, width> upstream = load_pack<T, width>(pass.upstream, index);
+      const LossPack<T, width> upstream = Value ? load_pack<T, width>(pass.upstream, index) : read;
       for (int k = 0; k < width; ++k)
         scaled[k] = (derivative[k] * uniform.seed) * Number<C>(static_cast<C>(upstream.at[k]));
     } else {
@@ -299,28 +187,25 @@ struct LossBody {
 // `packs` whole packs are read 16 bytes at a time, the elements after them one by one.
 template <Compiler compiler, class F, class T, bool Value, bool Gradient>
 __global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor)
-    loss_kernel(const __grid_constant__ LossPass pass, const F formula, std::int64_t packs, LossWorkspace workspace) {
+    loss_kernel(const __grid_constant__ LossPass pass, const F formula, std::int64_t packs, unsigned rounds,
+                LossWorkspace workspace) {
   using C = compute_t<T>;
+  const std::int64_t tile = static_cast<std::int64_t>(rounds) * loss_threads;
+  const std::int64_t begin = blockIdx.x * tile;
+  const std::int64_t end = min(begin + tile, packs);
+  prefetch_tile(pass.input, pass.target, begin * 16,
+                min(end - begin, std::int64_t{loss_threads} * (1 + Gradient)) * 16);
+  gpu::begin_kernel();
   const LossUniform<C> uniform(pass);
   LossBody<F, T, Value, Gradient> body{formula, pass, uniform};
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * loss_threads;
+  std::int64_t p = begin + threadIdx.x;
+  for (; p + (loss_in_flight - 1) * loss_threads < end; p += loss_in_flight * loss_threads)
+    body.template run<loss_width<T>, loss_in_flight>(p);
+  for (; p < end; p += loss_threads) body.template run<loss_width<T>, 1>(p);
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * loss_threads + threadIdx.x;
-  std::int64_t p = thread;
-  // Two packs in flight, but not where they are read and written in equal steps: there one is faster.
-  if constexpr (!(Value && Gradient)) {
-    const bool two = !Gradient || pass.upstream_each;
-    for (; two && p + stride < packs; p += 2 * stride) {
-      const LossPack<T> input0 = load_pack<T>(pass.input, p);
-      const LossPack<T> target0 = load_pack<T>(pass.target, p);
-      const LossPack<T> input1 = load_pack<T>(pass.input, p + stride);
-      const LossPack<T> target1 = load_pack<T>(pass.target, p + stride);
-      body.run(p, input0, target0);
-      body.run(p + stride, input1, target1);
-    }
-  }
-  for (; p < packs; p += stride) body.run(p, load_pack<T>(pass.input, p), load_pack<T>(pass.target, p));
-  for (std::int64_t i = packs * loss_width<T> + thread; i < pass.count; i += stride)
-    body.run(i, load_pack<T, 1>(pass.input, i), load_pack<T, 1>(pass.target, i));
+  for (std::int64_t i = packs * loss_width<T> + thread; i < pass.count;
+       i += static_cast<std::int64_t>(gridDim.x) * loss_threads)
+    body.template run<1, 1>(i);
   if constexpr (Value)
     if (!pass.value_each) reduce_loss(body.sum, workspace, uniform, pass);
 }
@@ -329,6 +214,7 @@ __global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor)
 template <Compiler compiler, class F, class C>
 __global__ void __launch_bounds__(loss_threads)
     loss_second_kernel(const __grid_constant__ LossPass pass, const F formula, LossWorkspace workspace) {
+  gpu::begin_kernel();
   const LossUniform<C> uniform(pass);
   const AnyElements<C> elements{pass.dtype};
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * loss_threads;
@@ -356,11 +242,9 @@ __global__ void __launch_bounds__(loss_threads)
   if (pass.value && !pass.value_each) reduce_loss(sum, workspace, uniform, pass);
 }
 
-// Of the current device.
-inline int loss_blocks(std::int64_t items) {
-  const int multiprocessors = gpu::current_device_attribute<cudaDevAttrMultiProcessorCount>();
-  const int most = std::min(loss_max_blocks, loss_blocks_per_multiprocessor * multiprocessors);
-  return static_cast<int>(std::clamp<std::int64_t>((items + loss_threads - 1) / loss_threads, 1, most));
+// The blocks of a kernel that strides over `items` by its grid.
+inline unsigned loss_stride_blocks(std::int64_t items) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>((items + loss_threads - 1) / loss_threads, 1, 1024));
 }
 
 // Whether every pointer of the pass allows loads of 16 bytes.
@@ -371,34 +255,37 @@ inline bool is_packable(const LossPass& pass) {
     bits |= reinterpret_cast<std::uintptr_t>(data);
   if (pass.upstream_each) bits |= reinterpret_cast<std::uintptr_t>(pass.upstream);
   if (pass.value_each) bits |= reinterpret_cast<std::uintptr_t>(pass.value);
+  if (pass.weight_row == 1) bits |= reinterpret_cast<std::uintptr_t>(pass.weight);
   return bits % 16 == 0;
 }
 
 template <Compiler compiler, class T, class F>
 void launch_loss_pass(const raw::OnStream& where, const F& formula, const LossPass& pass) {
-  const cudaStream_t stream = static_cast<cudaStream_t>(where.stream);
-  const LossWorkspace workspace = loss_workspace(where, pass);
-  constexpr int width = loss_width<T>;
-  const std::int64_t packs = is_packable(pass) ? pass.count / width : 0;
-  const int blocks = loss_blocks(packs ? packs : pass.count);
+  const std::int64_t packs = is_packable(pass) ? pass.count / loss_width<T> : 0;
+  const LossTiles tiles(packs ? packs : pass.count);
+  const gpu::LaunchShape shape{
+      .blocks = tiles.blocks, .threads = loss_threads, .stream = static_cast<cudaStream_t>(where.stream)};
   const auto f = formula_in<compute_t<T>>(formula);
   using G = std::remove_cv_t<decltype(f)>;
+  const auto launch = [&](auto* kernel) {
+    gpu::launch(kernel, shape, "loss_kernel", pass, f, packs, tiles.rounds, LossWorkspace(where, pass));
+  };
   if (!pass.wants_gradient())
-    loss_kernel<compiler, G, T, true, false><<<blocks, loss_threads, 0, stream>>>(pass, f, packs, workspace);
+    launch(loss_kernel<compiler, G, T, true, false>);
   else if (pass.value)
-    loss_kernel<compiler, G, T, true, true><<<blocks, loss_threads, 0, stream>>>(pass, f, packs, workspace);
+    launch(loss_kernel<compiler, G, T, true, true>);
   else
-    loss_kernel<compiler, G, T, false, true><<<blocks, loss_threads, 0, stream>>>(pass, f, packs, workspace);
-  gpu::check(cudaGetLastError(), "loss_kernel");
+    launch(loss_kernel<compiler, G, T, false, true>);
 }
 
 template <Compiler compiler, class C, class F>
 void launch_second_pass(const raw::OnStream& where, const F& formula, const LossPass& pass) {
   const auto f = formula_in<C>(formula);
-  loss_second_kernel<compiler, std::remove_cv_t<decltype(f)>, C>
-      <<<loss_blocks(pass.count), loss_threads, 0, static_cast<cudaStream_t>(where.stream)>>>(
-          pass, f, loss_workspace(where, pass));
-  gpu::check(cudaGetLastError(), "loss_second_kernel");
+  gpu::launch(loss_second_kernel<compiler, std::remove_cv_t<decltype(f)>, C>,
+              {.blocks = loss_stride_blocks(pass.count),
+               .threads = loss_threads,
+               .stream = static_cast<cudaStream_t>(where.stream)},
+              "loss_second_kernel", pass, f, LossWorkspace(where, pass));
 }
 
 // Runs one pass of a formula that is not of rows.

@@ -14,10 +14,10 @@ __device__ __forceinline__ Row<Number<compute_t<T>>> load_row(const void* data, 
   if (!is_aligned) {
     for (int k = 0; k < 4; ++k) values[k] = from[k];
   } else if constexpr (sizeof(T) == 2) {
-    *reinterpret_cast<uint2*>(values) = __ldg(reinterpret_cast<const uint2*>(from));
+    *reinterpret_cast<uint2*>(values) = *reinterpret_cast<const uint2*>(from);
   } else {
     for (int k = 0; k < static_cast<int>(sizeof(T)) / 4; ++k)
-      reinterpret_cast<uint4*>(values)[k] = __ldg(reinterpret_cast<const uint4*>(from) + k);
+      reinterpret_cast<uint4*>(values)[k] = reinterpret_cast<const uint4*>(from)[k];
   }
   return {{static_cast<C>(values[0]), static_cast<C>(values[1]), static_cast<C>(values[2]), static_cast<C>(values[3])}};
 }
@@ -84,23 +84,35 @@ struct RowBody {
   }
 };
 
+inline constexpr int rows_in_flight = 2;
+
 template <Compiler compiler, class F, class T, bool Gradient>
 __global__ void __launch_bounds__(loss_threads)
-    row_loss_kernel(const __grid_constant__ LossPass pass, const F formula, bool is_aligned, LossWorkspace workspace) {
+    row_loss_kernel(const __grid_constant__ LossPass pass, const F formula, bool is_aligned, unsigned rounds,
+                    LossWorkspace workspace) {
   using C = compute_t<T>;
+  using R = Row<Number<C>>;
+  constexpr std::int64_t row_bytes = 4 * sizeof(T);
+  const std::int64_t tile = static_cast<std::int64_t>(rounds) * loss_threads;
+  const std::int64_t begin = blockIdx.x * tile;
+  const std::int64_t end = min(begin + tile, pass.count);
+  if (is_aligned)
+    prefetch_tile(pass.input, pass.target, begin * row_bytes,
+                  min(end - begin, std::int64_t{loss_threads} * (1 + Gradient)) * row_bytes);
+  gpu::begin_kernel();
   const LossUniform<C> uniform(pass);
   RowBody<F, T, Gradient> body{formula, pass, uniform, is_aligned};
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * loss_threads;
-  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * loss_threads + threadIdx.x;
-  for (; i + stride < pass.count; i += 2 * stride) {  // four loads in flight
-    const auto input0 = body.load(pass.input, i);
-    const auto target0 = body.load(pass.target, i);
-    const auto input1 = body.load(pass.input, i + stride);
-    const auto target1 = body.load(pass.target, i + stride);
-    body.run(i, input0, target0);
-    body.run(i + stride, input1, target1);
+  std::int64_t i = begin + threadIdx.x;
+  for (; i + (rows_in_flight - 1) * loss_threads < end; i += rows_in_flight * loss_threads) {
+    R input[rows_in_flight];
+    R target[rows_in_flight];
+    for (int k = 0; k < rows_in_flight; ++k) {
+      input[k] = body.load(pass.input, i + k * loss_threads);
+      target[k] = body.load(pass.target, i + k * loss_threads);
+    }
+    for (int k = 0; k < rows_in_flight; ++k) body.run(i + k * loss_threads, input[k], target[k]);
   }
-  if (i < pass.count) body.run(i, body.load(pass.input, i), body.load(pass.target, i));
+  for (; i < end; i += loss_threads) body.run(i, body.load(pass.input, i), body.load(pass.target, i));
   if (pass.value && !pass.value_each) reduce_loss(body.sum, workspace, uniform, pass);
 }
 
@@ -108,6 +120,7 @@ __global__ void __launch_bounds__(loss_threads)
 template <Compiler compiler, class F, class C>
 __global__ void __launch_bounds__(loss_threads)
     row_second_kernel(const __grid_constant__ LossPass pass, const F formula, LossWorkspace workspace) {
+  gpu::begin_kernel();
   const LossUniform<C> uniform(pass);
   const AnyElements<C> elements{pass.dtype};
   const auto row = [&](const void* data, std::int64_t i) {
@@ -151,16 +164,24 @@ void launch_row_pass(const raw::OnStream& where, const F& formula, const LossPas
        {pass.input, pass.target, static_cast<const void*>(pass.d_input), static_cast<const void*>(pass.d_target)})
     bits |= reinterpret_cast<std::uintptr_t>(data);
   const bool is_aligned = bits % std::min<std::size_t>(16, 4 * sizeof(T)) == 0;
-  const int blocks = loss_blocks(pass.count);
-  const cudaStream_t stream = static_cast<cudaStream_t>(where.stream);
-  const LossWorkspace workspace = loss_workspace(where, pass);
-  if (pass.is_second)
-    row_second_kernel<compiler, G, compute_t<T>><<<blocks, loss_threads, 0, stream>>>(pass, f, workspace);
-  else if (pass.wants_gradient())
-    row_loss_kernel<compiler, G, T, true><<<blocks, loss_threads, 0, stream>>>(pass, f, is_aligned, workspace);
+  if (pass.is_second) {
+    gpu::launch(row_second_kernel<compiler, G, compute_t<T>>,
+                {.blocks = loss_stride_blocks(pass.count),
+                 .threads = loss_threads,
+                 .stream = static_cast<cudaStream_t>(where.stream)},
+                "row_second_kernel", pass, f, LossWorkspace(where, pass));
+    return;
+  }
+  const LossTiles tiles(pass.count);
+  const gpu::LaunchShape shape{
+      .blocks = tiles.blocks, .threads = loss_threads, .stream = static_cast<cudaStream_t>(where.stream)};
+  const auto launch = [&](auto* kernel) {
+    gpu::launch(kernel, shape, "row_loss_kernel", pass, f, is_aligned, tiles.rounds, LossWorkspace(where, pass));
+  };
+  if (pass.wants_gradient())
+    launch(row_loss_kernel<compiler, G, T, true>);
   else
-    row_loss_kernel<compiler, G, T, false><<<blocks, loss_threads, 0, stream>>>(pass, f, is_aligned, workspace);
-  gpu::check(cudaGetLastError(), "row_loss_kernel");
+    launch(row_loss_kernel<compiler, G, T, false>);
 }
 
 template <Compiler compiler, class F>

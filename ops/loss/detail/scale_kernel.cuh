@@ -10,6 +10,7 @@ __global__ void __launch_bounds__(loss_threads)
     scale_kernel(const __grid_constant__ raw::GradientScale scale, std::int64_t packs) {
   using C = compute_t<T>;
   constexpr int width = loss_width<T>;
+  gpu::begin_kernel();
   const Number<C> f = AnyElements<C>{scale.factor_is_half ? scale.dtype : dtype_of<C>}.load(scale.factor, 0);
   if (f.value == 1 && scale.from == scale.to) return;
   const T* from = static_cast<const T*>(scale.from);
@@ -30,9 +31,11 @@ void launch_scale_as(const raw::OnStream& where, const raw::GradientScale& scale
   const bool packable =
       (reinterpret_cast<std::uintptr_t>(scale.from) | reinterpret_cast<std::uintptr_t>(scale.to)) % 16 == 0;
   const std::int64_t packs = packable ? scale.count / loss_width<T> : 0;
-  const int blocks = loss_blocks(packs ? packs : scale.count);
-  scale_kernel<T><<<blocks, loss_threads, 0, static_cast<cudaStream_t>(where.stream)>>>(scale, packs);
-  gpu::check(cudaGetLastError(), "scale_kernel");
+  gpu::launch(scale_kernel<T>,
+              {.blocks = loss_stride_blocks(packs ? packs : scale.count),
+               .threads = loss_threads,
+               .stream = static_cast<cudaStream_t>(where.stream)},
+              "scale_kernel", scale, packs);
 }
 
 inline void launch_scale(const raw::OnStream& where, const raw::GradientScale& scale) {

@@ -28,6 +28,7 @@ const MathCase math_cases[] = {
     {"log1p", [](float x) { return math::log1p(x); }, [](double x) { return std::log1p(x); }, 2},
     {"tanh", [](float x) { return math::tanh(x); }, [](double x) { return std::tanh(x); }, 3},
     {"erf", [](float x) { return math::erf(x); }, [](double x) { return std::erf(x); }, 2},
+    {"atan", [](float x) { return math::atan(x); }, [](double x) { return std::atan(x); }, 2},
     {"sigmoid", [](float x) { return math::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, 3},
 };
 

@@ -105,6 +105,50 @@ TEST_P(IouTest, ValuesAndGradientsByDefinition) {
       }
 }
 
+// The value of an overlap formula, without its analytic gradient.
+template <formula::Overlap overlap>
+struct ValueOnly {
+  template <class X>
+  X operator()(const Row<X>& input, const Row<X>& target) const {
+    return formula::BoxOverlap<overlap>{}(input, target);
+  }
+};
+
+template <formula::Overlap overlap>
+void expect_analytic_equals_dual() {
+  using R = Row<Number<double>>;
+  constexpr formula::BoxOverlap<overlap> analytic;
+  static_assert(detail::HasRowDerivative<formula::BoxOverlap<overlap>>);
+  static_assert(!detail::HasRowDerivative<ValueOnly<overlap>>);
+  const std::vector<double> v = random_tensor({3000, 8}, {.low = -1, .high = 1, .seed = 9}).to_vector();
+  for (std::size_t i = 0; i < v.size(); i += 8) {
+    // Corners in any order: one box in four is upside down or inside out, some do not overlap.
+    const bool sorted = i % 32 != 0;
+    R box[2];
+    for (std::size_t k = 0; k < 8; ++k) box[k / 4][static_cast<int>(k % 4)] = v[i + k];
+    for (R& b : box)
+      for (int a = 0; a < 2 && sorted; ++a)
+        if (b[a] > b[a + 2]) std::swap(b[a], b[a + 2]);
+    const RowLoss<Number<double>> expected = detail::row_with_d_input(ValueOnly<overlap>{}, box[0], box[1]);
+    const RowLoss<Number<double>> loss = analytic.with_d_input(box[0], box[1]);
+    EXPECT_EQ(loss.value.value, expected.value.value);
+    for (int k = 0; k < 4; ++k)
+      EXPECT_NEAR(loss.d_input[k].value, expected.d_input[k].value, 1e-11 * (1 + std::abs(loss.d_input[k].value)))
+          << i << " " << k;
+    const R d_target = detail::row_d_target(analytic, box[0], box[1]);
+    const R expected_target = detail::row_d_target(ValueOnly<overlap>{}, box[0], box[1]);
+    for (int k = 0; k < 4; ++k)
+      EXPECT_NEAR(d_target[k].value, expected_target[k].value, 1e-11 * (1 + std::abs(d_target[k].value)));
+  }
+}
+
+TEST(IouFormulaTest, AnalyticGradientEqualsDualNumbers) {
+  expect_analytic_equals_dual<formula::Overlap::iou>();
+  expect_analytic_equals_dual<formula::Overlap::giou>();
+  expect_analytic_equals_dual<formula::Overlap::diou>();
+  expect_analytic_equals_dual<formula::Overlap::ciou>();
+}
+
 TEST_P(IouTest, GradcheckOfFirstAndSecondOrder) {
   const Tensor weight = random_tensor({9, 1}, {.device = device(), .low = 0.5, .high = 2, .seed = 3});
   for (const BoxCase& box_case : cases)
@@ -252,6 +296,10 @@ TEST_F(IouCudaTest, AgreesWithTheCpu) {
       const Tensor gpu_loss = box_case.loss(gpu_a, b.to(cuda()), {.reduction = Reduction::none});
       const double tol = dtype == f64 ? 1e-11 : 1e-4;
       EXPECT_TRUE(close(gpu_loss, loss, tol, tol));
+      const Tensor upstream = random_tensor({50001}, {.dtype = dtype, .low = 0.5, .high = 2, .seed = 3});
+      backward(loss, upstream);
+      backward(gpu_loss, upstream.to(cuda()));
+      EXPECT_TRUE(close(gpu_a.grad(), a.grad(), tol, tol));
     }
 }
 
