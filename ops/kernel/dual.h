@@ -93,6 +93,9 @@ struct Dual {
   BEVEL_HD friend Dual sin(Dual x) { return {sin(x.value), x.derivative * cos(x.value)}; }
   BEVEL_HD friend Dual cos(Dual x) { return {cos(x.value), -(x.derivative * sin(x.value))}; }
   BEVEL_HD friend Dual atan(Dual x) { return {atan(x.value), x.derivative / (X(1) + x.value * x.value)}; }
+  BEVEL_HD friend Dual atan_of_fraction(Dual x) {
+    return {atan_of_fraction(x.value), x.derivative / (X(1) + x.value * x.value)};
+  }
   BEVEL_HD friend Dual tanh(Dual x) {
     const X y = tanh(x.value);
     return {y, x.derivative * (X(1) - y * y)};

@@ -207,11 +207,34 @@ BEVEL_HD float cos(float x) {
 BEVEL_HD double cos(double x) {
   return ::cos(x);
 }
+// Error below 2 ulp. The polynomial interpolates (atan(x) / x - 1) / x².
+BEVEL_HD float atan_of_fraction(float x) {
+  const float z = multiply(x, x);
+  float q = 1.48869189e-3f;
+  q = multiply_add(q, z, -9.14462935e-3f);
+  q = multiply_add(q, z, 2.63049994e-2f);
+  q = multiply_add(q, z, -4.89605144e-2f);
+  q = multiply_add(q, z, 7.03191385e-2f);
+  q = multiply_add(q, z, -8.9318268e-2f);
+  q = multiply_add(q, z, 1.10882618e-1f);
+  q = multiply_add(q, z, -1.42840043e-1f);
+  q = multiply_add(q, z, 1.99999496e-1f);
+  q = multiply_add(q, z, -3.33333343e-1f);
+  return multiply_add(multiply(q, z), x, x);
+}
+// atan for |x| <= 1.
+BEVEL_HD double atan_of_fraction(double x) {
+  return ::atan(x);
+}
 BEVEL_HD float atan(float x) {
 #if defined(__CUDA_ARCH__)
   return atanf(x);
 #else
-  return host::atan(x);
+  const float a = abs(x);
+  const float angle = atan_of_fraction(a > 1.0f ? 1.0f / a : a);
+  constexpr float half_pi = 1.57079633f;
+  constexpr float half_pi_low = -4.37113883e-8f;
+  return host::copy_sign(a > 1.0f ? (half_pi_low - angle) + half_pi : angle, x);
 #endif
 }
 BEVEL_HD double atan(double x) {

@@ -112,27 +112,6 @@ BEVEL_HD float tanh(float x) {
   return copy_sign(t / (2.0f + t), x);
 }
 
-// Error below 2 ulp. atan |x| = pi/2 - atan(1 / |x|) above 1; the polynomial interpolates (atan(x) / x - 1) / x^2.
-BEVEL_HD float atan(float x) {
-  const float a = bits_float(float_bits(x) & 0x7fffffffu);
-  const float y = a > 1.0f ? 1.0f / a : a;
-  const float z = y * y;
-  float q = 1.48869189e-3f;
-  q = q * z - 9.14462935e-3f;
-  q = q * z + 2.63049994e-2f;
-  q = q * z - 4.89605144e-2f;
-  q = q * z + 7.03191385e-2f;
-  q = q * z - 8.9318268e-2f;
-  q = q * z + 1.10882618e-1f;
-  q = q * z - 1.42840043e-1f;
-  q = q * z + 1.99999496e-1f;
-  q = q * z - 3.33333343e-1f;
-  const float angle = q * z * y + y;
-  constexpr float half_pi = 1.57079633f;
-  constexpr float half_pi_low = -4.37113883e-8f;
-  return copy_sign(a > 1.0f ? (half_pi_low - angle) + half_pi : angle, x);
-}
-
 // Error below 2 ulp. Below 0.9 an odd polynomial; above, 1 - e^p(|x|) with p a fit of log erfc; 1 from 3.95 on.
 BEVEL_HD float erf(float x) {
   const float a = bits_float(float_bits(x) & 0x7fffffffu);

@@ -45,6 +45,8 @@ struct Number {
   BEVEL_HD friend Number sin(Number x) { return math::sin(x.value); }
   BEVEL_HD friend Number cos(Number x) { return math::cos(x.value); }
   BEVEL_HD friend Number atan(Number x) { return math::atan(x.value); }
+  // atan for |x| <= 1, cheaper.
+  BEVEL_HD friend Number atan_of_fraction(Number x) { return math::atan_of_fraction(x.value); }
   BEVEL_HD friend Number tanh(Number x) { return math::tanh(x.value); }
   BEVEL_HD friend Number erf(Number x) { return math::erf(x.value); }
   // 1 / (1 + exp(-x)), without overflow.

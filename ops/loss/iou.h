@@ -25,6 +25,7 @@
 #include <bevel/ops/loss/row.h>
 
 #include <limits>
+#include <type_traits>
 
 namespace bevel {
 
@@ -97,8 +98,9 @@ BEVEL_HD X aspect_difference(X target_w, X target_h, X w, X h) {
   const auto c = value_of(cosine);
   const bool is_steep = s > c || -s > c;
   const X below = select(is_steep, sine, cosine);
-  const X ratio = select(is_steep, cosine, sine) / select(value_of(below) == 0, one, below);
-  const X angle = atan(ratio);
+  using T = std::remove_cv_t<decltype(s)>;
+  const X divisor = select(value_of(abs(below)) < std::numeric_limits<T>::min(), one, below);
+  const X angle = atan_of_fraction(quotient(select(is_steep, cosine, sine), divisor, reciprocal(divisor)));
   return select(is_steep, select(s > 0, X(half_pi), X(-half_pi)) - angle, angle);
 }
 

@@ -75,6 +75,7 @@ struct LossBody {
   template <int width, int batch>
   __device__ __forceinline__ void run(std::int64_t index) {
     Operands<width> packs[batch];
+#pragma unroll
     for (int b = 0; b < batch; ++b) {
       const std::int64_t p = index + b * loss_threads;
       packs[b].input = load_pack<T, width>(pass.input, p);
@@ -82,6 +83,7 @@ struct LossBody {
       if constexpr (Gradient && !Value)
         if (pass.upstream_each) packs[b].upstream = load_pack<T, width>(pass.upstream, p);
     }
+#pragma unroll
     for (int b = 0; b < batch; ++b) compute(index + b * loss_threads, packs[b]);
   }
 

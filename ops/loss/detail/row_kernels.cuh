@@ -106,10 +106,12 @@ __global__ void __launch_bounds__(loss_threads)
   for (; i + (rows_in_flight - 1) * loss_threads < end; i += rows_in_flight * loss_threads) {
     R input[rows_in_flight];
     R target[rows_in_flight];
+#pragma unroll
     for (int k = 0; k < rows_in_flight; ++k) {
       input[k] = body.load(pass.input, i + k * loss_threads);
       target[k] = body.load(pass.target, i + k * loss_threads);
     }
+#pragma unroll
     for (int k = 0; k < rows_in_flight; ++k) body.run(i + k * loss_threads, input[k], target[k]);
   }
   for (; i < end; i += loss_threads) body.run(i, body.load(pass.input, i), body.load(pass.target, i));

@@ -59,6 +59,7 @@ __device__ __forceinline__ double take_sums(std::uint64_t* slots, unsigned count
     bool is_empty = true;
     while (is_empty) {
       is_empty = false;
+#pragma unroll
       for (int k = 0; k < batch; ++k) {
         bits[k] = ~std::uint64_t{0};  // 0.0
         if (first + k * loss_threads < count)
@@ -67,8 +68,10 @@ __device__ __forceinline__ double take_sums(std::uint64_t* slots, unsigned count
                        : "l"(slots + first + k * loss_threads)
                        : "memory");
       }
+#pragma unroll
       for (int k = 0; k < batch; ++k) is_empty = is_empty || bits[k] == 0;
     }
+#pragma unroll
     for (int k = 0; k < batch; ++k) {
       sum += __longlong_as_double(static_cast<long long>(~bits[k]));
       if (first + k * loss_threads < count) slots[first + k * loss_threads] = 0;
