@@ -18,6 +18,8 @@ Tensor bce_with_logits(const Tensor& input, const Tensor& target, const LossOpti
 namespace formula {
 
 struct BceWithLogits {
+  static constexpr bool is_heavy = true;
+
   template <class X>
   BEVEL_HD X operator()(X x, X t) const {
     const bool is_positive = value_of(x) > 0;

@@ -87,7 +87,8 @@ void finish_streaming() {
 #endif
 }
 
-// The sum in f64. Sixteen running sums, whatever the instruction set, so that all give the same bits.
+// The sum in f64 of sums of two neighbours. Sixteen running sums, whatever the instruction set, so that all give the
+// same bits.
 template <class C>
 double sum_of(const C* values, std::int64_t count) {
   double result = 0;
@@ -95,9 +96,10 @@ double sum_of(const C* values, std::int64_t count) {
     constexpr int lanes = 16;
     double sums[lanes] = {};
     std::int64_t i = 0;
-    for (; i + lanes <= count; i += lanes)
-      for (int lane = 0; lane < lanes; ++lane) sums[lane] += static_cast<double>(values[i + lane]);
-    for (int lane = 0; i + lane < count; ++lane) sums[lane] += static_cast<double>(values[i + lane]);
+    for (; i + 2 * lanes <= count; i += 2 * lanes)
+      for (int lane = 0; lane < lanes; ++lane)
+        sums[lane] += static_cast<double>(values[i + lane] + values[i + lanes + lane]);
+    for (int lane = 0; i + lane < count; ++lane) sums[lane % lanes] += static_cast<double>(values[i + lane]);
     for (int width = lanes / 2; width > 0; width /= 2)
       for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
     result = sums[0];

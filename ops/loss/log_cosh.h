@@ -15,6 +15,8 @@ Tensor log_cosh(const Tensor& input, const Tensor& target, const LossOptions& op
 namespace formula {
 
 struct LogCosh {
+  static constexpr bool is_heavy = true;
+
   // With m = exp(-|d|) - 1:  |d| < 1:  log1p(cosh d - 1), where cosh d - 1 = m² / (2 exp(-|d|))
   //                          else:     |d| + log1p(exp(-2 |d|)) - log 2
   template <class X>

@@ -17,7 +17,9 @@
 namespace bevel::detail {
 
 inline constexpr int loss_in_flight = 4;  // packs that a thread reads at once
-inline constexpr int loss_blocks_per_multiprocessor = 3;
+// Blocks that a multiprocessor shall hold: the registers of a thread follow from it.
+template <class F>
+inline constexpr int loss_blocks_per_multiprocessor = HeavyFormula<F> ? 4 : 3;
 
 // How `items` (packs, or rows) are cut into tiles of `loss_threads` times `rounds`, one for each block.
 struct LossTiles {
@@ -188,7 +190,7 @@ struct LossBody {
 
 // `packs` whole packs are read 16 bytes at a time, the elements after them one by one.
 template <Compiler compiler, class F, class T, bool Value, bool Gradient>
-__global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor)
+__global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor<F>)
     loss_kernel(const __grid_constant__ LossPass pass, const F formula, std::int64_t packs, unsigned rounds,
                 LossWorkspace workspace) {
   using C = compute_t<T>;

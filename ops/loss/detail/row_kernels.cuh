@@ -84,7 +84,7 @@ struct RowBody {
   }
 };
 
-inline constexpr int rows_in_flight = 2;
+inline constexpr int rows_in_flight = 4;
 
 template <Compiler compiler, class F, class T, bool Gradient>
 __global__ void __launch_bounds__(loss_threads)
