@@ -103,7 +103,10 @@ class Engine {
       sum();
     else
       no_grad(sum);
-    for (auto& [impl, arrival] : leaves_) impl->autograd.grad = arrival.gradient.shared_impl();
+    for (auto& [impl, arrival] : leaves_) {
+      if (detail::recording) detail::note_gradient(arrival.tensor, false);
+      impl->autograd.grad = arrival.gradient.shared_impl();
+    }
   }
 
  private:

@@ -1,12 +1,15 @@
 #include <bevel/core/cuda/backend.h>
+#include <bevel/core/detail/pool.h>
+#include <bevel/core/detail/recording.h>
 #include <bevel/core/memory.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <new>
+#include <utility>
+#include <vector>
 
 namespace bevel {
 
@@ -50,11 +53,7 @@ bool caching_enabled() {
   return enabled;
 }
 
-struct Block {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-  Stream stream;
-};
+using detail::Block;
 
 class CachingAllocator {
  public:
@@ -75,13 +74,13 @@ class CachingAllocator {
     const std::lock_guard lock(mutex_);
     stats_.live -= block.bytes;
     if (!caching_enabled()) return system_free(block.data, device_);
-    stats_.cached += block.bytes;
+    const std::size_t bytes = block.bytes;
+    void* const data = block.data;
     try {
-      const std::size_t size = block.bytes;
-      cached_.emplace(size, std::move(block));
+      bin(bytes)->blocks.push_back(std::move(block));
+      stats_.cached += bytes;
     } catch (const std::bad_alloc&) {  // no memory even for the list: give the block back
-      stats_.cached -= block.bytes;
-      system_free(block.data, device_);
+      system_free(data, device_);
     }
   }
 
@@ -106,20 +105,39 @@ class CachingAllocator {
   }
 
  private:
+  // Cached blocks of one size. A bin stays when it is empty, so that a training loop changes nothing but its own lists.
+  struct Bin {
+    std::size_t bytes;
+    std::vector<Block> blocks;
+  };
+
+  std::vector<Bin>::iterator first_bin(std::size_t bytes) {
+    return std::lower_bound(bins_.begin(), bins_.end(), bytes,
+                            [](const Bin& bin, std::size_t size) { return bin.bytes < size; });
+  }
+  std::vector<Bin>::iterator bin(std::size_t bytes) {
+    auto it = first_bin(bytes);
+    if (it == bins_.end() || it->bytes != bytes) it = bins_.insert(it, {bytes, {}});
+    return it;
+  }
+
   // The smallest cached block that fits without wasting more than a quarter; one last used on the current stream first.
   Block take_cached(std::size_t wanted) {
-    const Stream stream = current_stream(device_);
-    auto best = cached_.end();
-    for (auto it = cached_.lower_bound(wanted); it != cached_.end() && it->first <= wanted + wanted / 4; ++it) {
-      if (best == cached_.end()) best = it;
-      if (it->second.stream == stream) {
-        best = it;
-        break;
-      }
+    if (stats_.cached == 0) return {};
+    const Stream& stream = current_stream(device_);
+    Bin* best = nullptr;
+    for (auto it = first_bin(wanted); it != bins_.end() && it->bytes <= wanted + wanted / 4; ++it) {
+      for (std::size_t i = it->blocks.size(); i > 0; --i)
+        if (it->blocks[i - 1].stream == stream) return take(*it, i - 1);
+      if (!best && !it->blocks.empty()) best = &*it;
     }
-    if (best == cached_.end()) return {};
-    Block block = std::move(best->second);
-    cached_.erase(best);
+    return best ? take(*best, best->blocks.size() - 1) : Block();
+  }
+
+  Block take(Bin& bin, std::size_t index) {
+    std::swap(bin.blocks[index], bin.blocks.back());
+    Block block = std::move(bin.blocks.back());
+    bin.blocks.pop_back();
     stats_.cached -= block.bytes;
     return block;
   }
@@ -127,7 +145,7 @@ class CachingAllocator {
   void* take_from_system(std::size_t asked, std::size_t wanted) {
     ++stats_.system_calls;
     void* data = system_allocate(wanted, device_);
-    if (!data && !cached_.empty()) {
+    if (!data && stats_.cached > 0) {
       release_locked();
       data = system_allocate(wanted, device_);
     }
@@ -142,8 +160,9 @@ class CachingAllocator {
   }
 
   void release_locked() {
-    for (auto& [size, block] : cached_) system_free(block.data, device_);
-    cached_.clear();
+    for (const Bin& bin : bins_)
+      for (const Block& block : bin.blocks) system_free(block.data, device_);
+    bins_.clear();
     stats_.cached = 0;
   }
 
@@ -155,7 +174,7 @@ class CachingAllocator {
 
   Device device_;
   std::mutex mutex_;
-  std::multimap<std::size_t, Block> cached_;
+  std::vector<Bin> bins_;  // by size
   MemoryStats stats_;
   std::size_t limit_ = 0;
 };
@@ -179,25 +198,71 @@ CachingAllocator& allocator(Device device) {
 }  // namespace
 
 std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes, Device device) {
-  if (bytes == 0) return std::shared_ptr<Buffer>(new Buffer(nullptr, 0, 0, device, {}));
-  Block block = allocator(device).allocate(bytes);
-  return std::shared_ptr<Buffer>(new Buffer(block.data, bytes, block.bytes, device, std::move(block.stream)));
+  if (bytes == 0) return std::make_shared<Buffer>(Key(), Block(), 0, device);
+  if (detail::recording) [[unlikely]]
+    if (auto buffer = detail::allocate_while_recording(bytes, device)) return buffer;
+  return std::make_shared<Buffer>(Key(), allocator(device).allocate(bytes), bytes, device);
 }
 
 Buffer::~Buffer() {
-  if (data_) allocator(device_).free({data_, block_bytes_, std::move(stream_)});
+  if (!block_.data) return;
+  if (pool_)
+    pool_->free(std::move(block_));
+  else
+    allocator(device_).free(std::move(block_));
 }
 
-void* Buffer::data() {
-  if (device_.is_cuda() && data_) {
-    Stream current = current_stream(device_);
-    if (!(current == stream_)) {
-      order(stream_, current);
-      stream_ = std::move(current);
-    }
-  }
-  return data_;
+void Buffer::use_on_current_stream() {
+  if (!block_.data) return;
+  const Stream& current = current_stream(device_);
+  // A recorded use is ordered when the graph is replayed.
+  if (current == block_.stream || detail::recording) return;
+  order(block_.stream, current);
+  block_.stream = current;
 }
+
+namespace detail {
+
+MemoryPool::~MemoryPool() {
+  for (Block& block : free_) allocator(device_).free(std::move(block));
+}
+
+std::shared_ptr<Buffer> MemoryPool::allocate(std::size_t bytes) {
+  const std::size_t wanted = size_class(bytes, device_);
+  const std::lock_guard lock(mutex_);
+  auto best = free_.end();
+  for (auto it = free_.begin(); it != free_.end(); ++it)
+    if (it->bytes >= wanted && it->bytes <= wanted + wanted / 4 && (best == free_.end() || it->bytes < best->bytes))
+      best = it;
+  Block block;
+  if (best != free_.end()) {
+    block = std::move(*best);
+    free_.erase(best);
+  } else {
+    if (max_bytes_ != 0 && bytes_ + wanted > max_bytes_)
+      throw OutOfMemory(message("out of memory in the pool of a captured step: ", bytes, " bytes asked for; the step ",
+                                "holds ", bytes_, " bytes, and the limit set is ", max_bytes_));
+    block = allocator(device_).allocate(bytes);
+    if (!(block.stream == stream_)) former_streams_.push_back(std::exchange(block.stream, stream_));
+    bytes_ += block.bytes;
+  }
+  return std::make_shared<Buffer>(Buffer::Key(), std::move(block), bytes, device_, shared_from_this());
+}
+
+void MemoryPool::free(Block block) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    free_.push_back(std::move(block));
+  } catch (const std::bad_alloc&) {  // not even memory for the list: the block is lost to the graph
+  }
+}
+
+void MemoryPool::order_former_streams() {
+  for (const Stream& former : former_streams_) order(former, stream_);
+  former_streams_.clear();
+}
+
+}  // namespace detail
 
 MemoryStats memory_stats(Device device) {
   return allocator(device).stats();

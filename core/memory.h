@@ -18,6 +18,17 @@
 
 namespace bevel {
 
+namespace detail {
+class MemoryPool;
+
+// A piece of memory from the allocator, and the stream that used it last.
+struct Block {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  Stream stream;
+};
+}  // namespace detail
+
 // A block of memory, shared by the tensors that view it. Not copyable; made by Buffer::allocate.
 //
 // A buffer belongs to the stream that used it last. data() on a thread whose current stream is another makes that one
@@ -31,7 +42,10 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  void* data();
+  void* data() {
+    if (device_.is_cuda()) use_on_current_stream();
+    return block_.data;
+  }
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
@@ -39,16 +53,26 @@ class Buffer {
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void mark_changed() { version_.fetch_add(1, std::memory_order_relaxed); }
 
- private:
-  Buffer(void* data, std::size_t bytes, std::size_t block_bytes, Device device, Stream stream)
-      : data_(data), bytes_(bytes), block_bytes_(block_bytes), device_(device), stream_(std::move(stream)) {}
 
-  void* data_;
+  // The pool that the memory belongs to; null for the allocator's own.
+  const detail::MemoryPool* pool() const { return pool_.get(); }
+
+ private:
+  friend class detail::MemoryPool;
+  struct Key {};  // who may make a buffer
+
+ public:
+  Buffer(Key, detail::Block block, std::size_t bytes, Device device, std::shared_ptr<detail::MemoryPool> pool = {})
+      : block_(std::move(block)), bytes_(bytes), device_(device), pool_(std::move(pool)) {}
+
+ private:
+  void use_on_current_stream();
+
+  detail::Block block_;
   std::size_t bytes_;
-  std::size_t block_bytes_;
   Device device_;
-  Stream stream_;
   std::atomic<std::uint64_t> version_{0};
+  std::shared_ptr<detail::MemoryPool> pool_;
 };
 
 struct MemoryStats {

@@ -1,3 +1,4 @@
+#include <bevel/core/detail/recording.h>
 #include <bevel/core/random.h>
 
 #include <mutex>
@@ -9,7 +10,7 @@ std::mutex mutex;  // one for all generators: reserving is rare and short
 }
 
 void Generator::seed(std::uint64_t seed) {
-  set_state({seed, 0});
+  set_state({.seed = seed});
 }
 
 RandomState Generator::state() const {
@@ -23,6 +24,7 @@ void Generator::set_state(RandomState state) {
 }
 
 RandomState Generator::reserve(std::uint64_t counters) {
+  if (detail::recording) return detail::reserve_while_recording(*this, counters);
   const std::lock_guard lock(mutex);
   const RandomState begin = state_;
   state_.offset += counters;

@@ -6,16 +6,18 @@
 
 namespace bevel {
 
-// A place in a random stream: the key, and the first counter that an operator may use.
+// A place in a random stream: the key, and the first counter that an operator may use. In a captured step both are
+// known at a replay only: the place is then `*base`, in device memory, and `offset` counters on.
 struct RandomState {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
+  const RandomState* base = nullptr;
 };
 
 // A source of places. Thread safe.
 class Generator {
  public:
-  explicit Generator(std::uint64_t seed = 0) : state_{seed, 0} {}
+  explicit Generator(std::uint64_t seed = 0) : state_{.seed = seed} {}
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 

@@ -1,27 +1,32 @@
 #include <bevel/core/cuda/backend.h>
 #include <bevel/core/stream.h>
 
-#include <map>
+#include <array>
+#include <atomic>
 #include <mutex>
 
 namespace bevel {
 
 namespace {
 
+constexpr std::size_t max_devices = 64;
+
 // The library's own stream of each device; never destroyed, since buffers refer to it until the end.
 const Stream& default_stream(Device device) {
+  static std::array<std::atomic<const Stream*>, max_devices> streams{};
   static std::mutex mutex;
-  static auto& streams = *new std::map<int, Stream>;
+  std::atomic<const Stream*>& slot = streams[static_cast<std::size_t>(device.index)];
+  const Stream* stream = slot.load(std::memory_order_acquire);
+  if (stream) return *stream;
   const std::lock_guard lock(mutex);
-  auto [it, is_new] = streams.try_emplace(device.index);
-  if (is_new) it->second = Stream(device);
-  return it->second;
+  stream = slot.load(std::memory_order_acquire);
+  if (!stream) slot.store(stream = new Stream(device), std::memory_order_release);
+  return *stream;
 }
 
 // The stream of the innermost guard, by device. Plain pointers: buffers may be freed while a thread ends, when objects
 // with a destructor are gone.
-constexpr std::size_t max_devices = 64;
-thread_local Stream* guarded[max_devices] = {};
+constinit thread_local Stream* guarded[max_devices] = {};
 
 Stream*& guarded_on(Device device) {
   return guarded[static_cast<std::size_t>(device.index)];
@@ -39,8 +44,9 @@ void Stream::synchronize() const {
     if (handle_) gpu::synchronize_stream(handle_.get(), device_);
 }
 
-Stream current_stream(Device device) {
-  if (!device.is_cuda()) return {};
+const Stream& current_stream(Device device) {
+  static const Stream& none = *new Stream;
+  if (!device.is_cuda()) return none;
   const Stream* guard = guarded_on(device);
   return guard ? *guard : default_stream(device);
 }

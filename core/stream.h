@@ -28,8 +28,8 @@ class Stream {
   std::shared_ptr<void> handle_;
 };
 
-// The calling thread's current stream on `device`.
-Stream current_stream(Device device);
+// The calling thread's current stream on `device`; the reference is good as long as it is the current one.
+const Stream& current_stream(Device device);
 
 // Work queued on `later` from now on starts after the work queued on `earlier` up to now.
 void order(const Stream& earlier, const Stream& later);

@@ -71,12 +71,14 @@ Tensor Tensor::scalar(double value, TensorOptions options) {
 }
 
 double Tensor::item() const {
+  if (device().is_cuda()) detail::refuse_while_recording("Tensor::item");
   require(numel() == 1, "Tensor::item: expected one element; the shape is ", shape());
   return to_vector<double>()[0];
 }
 
 Tensor Tensor::to(Device device) const {
   if (device == this->device()) return *this;
+  detail::refuse_while_recording(device.is_cuda() ? "Tensor::to another device" : "Tensor::to(cpu)");
   Tensor result = empty(shape(), {.dtype = dtype(), .device = device});
   copy_bytes(result.raw(), device, raw(), this->device(), static_cast<std::size_t>(bytes()));
   record("to", result, {*this}, {},
@@ -94,6 +96,8 @@ Tensor Tensor::clone() const {
 Tensor Tensor::view(const Shape& shape, std::int64_t offset) const {
   require(offset >= 0 && offset + shape.numel() <= numel(), "Tensor::view: elements ", offset, " to ",
           offset + shape.numel(), " lie outside shape ", this->shape());
+  if (detail::recording && device().is_cuda()) [[unlikely]]
+    detail::note_use(impl_);  // the view may be gone at a replay, so this tensor's memory is looked after
   return make(shape, dtype(), impl().buffer, impl().offset + offset);
 }
 
@@ -102,6 +106,7 @@ void Tensor::copy_from(const Tensor& source) const {
   require_same_dtype(*this, source, "copy_from", "this tensor", "source");
   require(is_leaf() && !(requires_grad() && grad_enabled()),
           "copy_from: a tensor with history, or one that requires a gradient, is changed in place only under NoGrad");
+  if (device() != source.device()) detail::refuse_while_recording("Tensor::copy_from another device");
   copy_bytes(raw(), device(), source.raw(), source.device(), static_cast<std::size_t>(bytes()));
   mark_changed();
 }
@@ -124,6 +129,7 @@ void Tensor::set_grad(const Tensor& gradient) const {
     require_same_dtype(*this, gradient, "set_grad", "tensor", "gradient");
     require_same_device(*this, gradient, "set_grad", "tensor", "gradient");
   }
+  if (detail::recording) detail::note_gradient(impl_, !gradient.defined());
   impl().autograd.grad = gradient.shared_impl();
 }
 

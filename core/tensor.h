@@ -5,6 +5,7 @@
 // rearrangement copies. Operators are free functions in bevel/ops.
 #pragma once
 
+#include <bevel/core/detail/recording.h>
 #include <bevel/core/device.h>
 #include <bevel/core/dtype.h>
 #include <bevel/core/memory.h>
@@ -30,6 +31,7 @@ struct TensorOptions {
 
 namespace detail {
 
+struct HalfCopy;
 struct TensorImpl;
 
 // The state that autograd keeps with a tensor. Either it is a leaf (no node) that may require a gradient, or the output
@@ -48,6 +50,7 @@ struct TensorImpl {
   std::shared_ptr<Buffer> buffer;
   std::int64_t offset = 0;  // in elements
   AutogradState autograd;
+  std::shared_ptr<HalfCopy> half_copy;  // see half_copy.h
 };
 
 }  // namespace detail
@@ -92,7 +95,12 @@ class Tensor {
     require_dtype(dtype_of<T>);
     return static_cast<T*>(raw());
   }
-  void* raw() const { return static_cast<char*>(impl().buffer->data()) + impl().offset * size_of(impl().dtype); }
+  void* raw() const {
+    const detail::TensorImpl& own = impl();
+    if (detail::recording) [[unlikely]]
+      detail::note_use(impl_);
+    return static_cast<char*>(own.buffer->data()) + own.offset * size_of(own.dtype);
+  }
   std::int64_t bytes() const { return numel() * size_of(dtype()); }
 
   // Element values on the host, in row-major order, converted to T. Waits for the device.
@@ -130,7 +138,11 @@ class Tensor {
   void backward(const Tensor& gradient = {}) const;
 
   std::uint64_t version() const { return impl().buffer->version(); }
-  void mark_changed() const { impl().buffer->mark_changed(); }
+  void mark_changed() const {
+    impl().buffer->mark_changed();
+    if (detail::recording) [[unlikely]]
+      detail::note_change(impl_);
+  }
 
   // Whether both are handles to the same tensor.
   friend bool same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
@@ -155,6 +167,7 @@ class Tensor {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  if (device().is_cuda()) detail::refuse_while_recording("Tensor::to_vector");
   const Tensor host = detach().to(cpu);
   std::vector<T> result(static_cast<std::size_t>(numel()));
   visit(dtype(), [&]<class From>() {

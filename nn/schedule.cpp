@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 namespace bevel::optim {
 
@@ -50,6 +51,14 @@ double OneCycle::operator()(std::int64_t step) const {
 Schedule::Schedule(Optimizer& optimizer, std::function<double(std::int64_t)> rate)
     : optimizer_(&optimizer), rate_(std::move(rate)) {
   set_position(0);
+}
+
+void Schedule::step() {
+  set_position(position_ + 1);
+  // In a captured step replays go on with it; the first has been done just now.
+  bevel::detail::before_replay([this, is_first = true](bevel::detail::Transfers&) mutable {
+    if (!std::exchange(is_first, false)) set_position(position_ + 1);
+  });
 }
 
 void Schedule::set_position(std::int64_t position) {

@@ -56,8 +56,9 @@ class Schedule {
   // The optimizer must live, and stay where it is, as long as the schedule is stepped.
   Schedule(Optimizer& optimizer, std::function<double(std::int64_t)> rate);
 
-  // Goes to the next step; called once after each optimizer.step().
-  void step() { set_position(position_ + 1); }
+  // Goes to the next step; called once after each optimizer.step(). Within a captured step (core/capture.h) replays do
+  // it, too; the schedule must then stay where it is.
+  void step();
   std::int64_t position() const { return position_; }
   // Goes to any step, such as that of a checkpoint. Error if negative.
   void set_position(std::int64_t position);

@@ -2,6 +2,7 @@
 // leaves out: every call stands behind `if constexpr (has_cuda)`.
 #pragma once
 
+#include <bevel/core/detail/recording.h>
 #include <bevel/core/device.h>
 
 #include <cstddef>
@@ -24,8 +25,25 @@ void* allocate(std::size_t bytes, Device device);
 void free(void* data, Device device) noexcept;
 std::pair<std::size_t, std::size_t> free_and_total_memory(Device device);
 
-// Ordered on the current stream. A copy from or to the host returns when it is done.
+// Ordered on the current stream. A copy to the host returns when it is done, one from the host when it has been read.
 void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 void fill_zero(void* data, Device device, std::size_t bytes);
+// All of them in as few launches as possible, on the current stream. No two of them may overlap.
+void transfer(Device device, const detail::Transfers& transfers);
+
+// --- graphs ---
+
+// From now on what this thread does on `stream` is recorded and not done. Streams that are ordered after `stream`
+// meanwhile, by whatever thread, wait for what was queued on it before.
+void begin_capture(void* stream, Device device);
+// Ends it. A graph that can be launched, and the number of its nodes.
+struct Graph {
+  std::shared_ptr<void> executable;
+  std::size_t nodes = 0;
+};
+Graph end_capture(void* stream, Device device);
+// Ends it without a graph; the stream can be used as before.
+void abandon_capture(void* stream, Device device) noexcept;
+void launch_graph(const Graph& graph, void* stream, Device device);
 
 }  // namespace bevel::gpu

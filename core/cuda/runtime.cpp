@@ -1,9 +1,10 @@
 #include <bevel/core/cuda/runtime.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <map>
-#include <mutex>
 #include <utility>
 
 namespace bevel::gpu {
@@ -13,12 +14,12 @@ void check(cublasStatus_t status, const char* what) {
     fail(what, ": ", cublasGetStatusName(status), ", ", cublasGetStatusString(status));
 }
 
-DeviceGuard::DeviceGuard(Device device) {
+void DeviceGuard::change(Device device) {
   check(cudaGetDevice(&previous_), "cudaGetDevice");
   if (previous_ != device.index) check(cudaSetDevice(device.index), "cudaSetDevice");
 }
 
-DeviceGuard::~DeviceGuard() {
+void DeviceGuard::restore() const {
   int now = previous_;
   if (cudaGetDevice(&now) == cudaSuccess && now != previous_) cudaSetDevice(previous_);
 }
@@ -31,6 +32,7 @@ int device_count() noexcept {
 }
 
 void synchronize(Device device) {
+  bevel::detail::refuse_while_recording("synchronize");
   const DeviceGuard guard(device);
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
@@ -43,6 +45,7 @@ std::shared_ptr<void> make_stream(Device device) {
 }
 
 void synchronize_stream(void* stream, Device device) {
+  bevel::detail::refuse_while_recording("Stream::synchronize");
   const DeviceGuard guard(device);
   check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize");
 }
@@ -53,17 +56,14 @@ Event make_event(bool timed) {
   return Event(event);
 }
 
-void order_streams(void* earlier, void* later, Device device) {
-  const DeviceGuard guard(device);
-  const Event event = make_event();
-  check(cudaEventRecord(event.get(), static_cast<cudaStream_t>(earlier)), "cudaEventRecord");
-  check(cudaStreamWaitEvent(static_cast<cudaStream_t>(later), event.get()), "cudaStreamWaitEvent");
-}
-
 void* allocate(std::size_t bytes, Device device) {
   const DeviceGuard guard(device);
   void* data = nullptr;
+  // While this thread or another one records a graph, allocations are allowed in this mode only.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
   const cudaError_t status = cudaMalloc(&data, bytes);
+  cudaThreadExchangeStreamCaptureMode(&mode);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     return nullptr;
@@ -132,14 +132,41 @@ int multiprocessors(Device device) {
   return count;
 }
 
+namespace {
+
+constexpr std::size_t most_bytes_taken_along = 64;
+
+// A copy from ordinary host memory returns when it has been read, wherever the device is.
+bool is_pageable(const void* host) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, host), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
+
+void write_numbers(void* to, const void* from, std::size_t bytes, Device device) {
+  bevel::detail::Transfers transfers;
+  for (std::size_t begin = 0; begin < bytes; begin += sizeof(std::uint64_t)) {
+    const std::size_t count = std::min(bytes - begin, sizeof(std::uint64_t));
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, static_cast<const char*>(from) + begin, count);
+    transfers.numbers.push_back({static_cast<char*>(to) + begin, bits, count});
+  }
+  transfer(device, transfers);
+}
+
+}  // namespace
+
 void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
   const Device device = to_device.is_cuda() ? to_device : from_device;
+  if (!from_device.is_cuda() && bytes <= most_bytes_taken_along) return write_numbers(to, from, bytes, device);
+  if (!to_device.is_cuda() || !from_device.is_cuda())
+    bevel::detail::refuse_while_recording("a copy between host and device");
   const DeviceGuard guard(device);
   if (to_device.is_cuda() && from_device.is_cuda() && to_device != from_device)
     order(current_stream(from_device), current_stream(to_device));
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(device)), "cudaMemcpyAsync");
-  if (!to_device.is_cuda() || !from_device.is_cuda())
-    check(cudaStreamSynchronize(stream(device)), "cudaStreamSynchronize");
+  const bool may_change = !from_device.is_cuda() && !is_pageable(from);
+  if (!to_device.is_cuda() || may_change) check(cudaStreamSynchronize(stream(device)), "cudaStreamSynchronize");
 }
 
 void fill_zero(void* data, Device device, std::size_t bytes) {

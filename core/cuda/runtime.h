@@ -15,15 +15,23 @@ namespace bevel::gpu {
 // Throws Error with what failed and the library's own words.
 void check(cublasStatus_t status, const char* what);
 
-// Makes `device` current for this thread while the guard lives.
+// Makes `device` current for this thread while the guard lives. With one device there is nothing to do.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(Device device);
-  ~DeviceGuard();
+  explicit DeviceGuard(Device device) : several_(cuda_device_count() > 1) {
+    if (several_) change(device);
+  }
+  ~DeviceGuard() {
+    if (several_) restore();
+  }
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
+  void change(Device device);
+  void restore() const;
+
+  bool several_;
   int previous_ = 0;
 };
 

@@ -1,25 +1,36 @@
-// A table of arrays cut into chunks, small enough to be an argument of a kernel: one launch works on many arrays
-// without anything being uploaded. Included by .cu files only.
+// Tables of arrays cut into chunks: one launch works on any number of arrays.
+//
+// A table of a few arrays is an argument of the kernel, so nothing is uploaded; a larger one lies in device memory and
+// is uploaded when it has changed.
 #pragma once
+
+#include <bevel/core/device.h>
+#include <bevel/core/tensor.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <vector>
 
 namespace bevel::detail {
 
 inline constexpr int chunk_threads = 256;
-inline constexpr std::int64_t chunk_size = 2048;  // elements of one block
-inline constexpr int max_arrays = 40;             // keeps the table below the 4 KiB of arguments that any driver takes
+inline constexpr std::int64_t chunk_size = 2048;  // elements
+inline constexpr int arrays_in_arguments = 40;
 
+// What a kernel gets, by value. Array has a member `size`.
 template <class Array>
 struct ChunkTable {
-  Array arrays[max_arrays];
-  std::int64_t first_block[max_arrays + 1];  // of each array; the last entry is the number of blocks
+  const Array* more = nullptr;  // the arrays and their first chunks in device memory, where they are many
+  const std::int64_t* more_first = nullptr;
   int count = 0;
+  std::int64_t chunks = 0;
+  Array arrays[arrays_in_arguments];
+  std::int64_t first[arrays_in_arguments];  // chunk of each array
 };
 
-// What a block works on: elements begin <= i < end of an array.
+// Elements begin <= i < end of an array.
 struct Chunk {
   int array;
   std::int64_t begin;
@@ -28,45 +39,90 @@ struct Chunk {
 
 #if defined(__CUDACC__)
 template <class Array>
-__device__ Chunk chunk_of_block(const ChunkTable<Array>& table) {
-  const std::int64_t block = blockIdx.x;
+__device__ __forceinline__ const Array* arrays_of(const ChunkTable<Array>& table) {
+  return table.more ? table.more : table.arrays;
+}
+
+template <class Array>
+__device__ __forceinline__ Chunk find_chunk(const ChunkTable<Array>& table, std::int64_t chunk) {
+  const std::int64_t* const first = table.more ? table.more_first : table.first;
   int low = 0;
   int high = table.count - 1;
-  while (low < high) {  // the last array that begins at or before this block
+  while (low < high) {  // the last array that begins at or before this chunk
     const int middle = (low + high + 1) / 2;
-    if (table.first_block[middle] <= block)
+    if (first[middle] <= chunk)
       low = middle;
     else
       high = middle - 1;
   }
-  const std::int64_t begin = (block - table.first_block[low]) * chunk_size;
-  const std::int64_t size = table.arrays[low].size;
+  const std::int64_t begin = (chunk - first[low]) * chunk_size;
+  const std::int64_t size = arrays_of(table)[low].size;
   return {low, begin, begin + chunk_size < size ? begin + chunk_size : size};
+}
+
+// Whether this block is the last of its launch to come here; then it sees what all others wrote before. Every thread
+// calls it. `arrived` is 0 before and after the launch.
+__device__ inline bool last_block(unsigned* arrived) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(arrived, 1u) == gridDim.x - 1;
+    if (last) *arrived = 0;
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
 }
 #endif
 
-// Calls launch(table, blocks) for runs of at most max_arrays arrays. Empty arrays are left out. An array is at most
-// chunk_size * (2^31 - 1) elements, and a run has no more blocks than one launch takes.
-template <class Array, class F>
-void for_each_table(std::span<const Array> arrays, F&& launch) {
-  constexpr std::int64_t max_blocks = 0x7fffffff;
+// A large table in device memory, and what was uploaded last.
+struct TableMemory {
+  Tensor device = {};
+  std::vector<unsigned char> uploaded = {};
+
+  // The uploaded bytes, where they lie on the device.
+  const unsigned char* upload(const std::vector<unsigned char>& bytes, Device on) {
+    const bool fits = device.defined() && device.device() == on && device.numel() == static_cast<std::int64_t>(bytes.size());
+    if (!fits || uploaded != bytes || recording) {
+      // A recorded launch reads its table at every replay: it gets one of its own.
+      const Unrecorded now;
+      device = Tensor::from_values({static_cast<std::int64_t>(bytes.size())},
+                                   std::span<const std::uint8_t>(bytes.data(), bytes.size()), {.device = on});
+      uploaded = bytes;
+    }
+    keep_for_replay(device);
+    return static_cast<const unsigned char*>(device.raw());
+  }
+};
+
+// The table of these arrays; empty ones are left out.
+template <class Array>
+ChunkTable<Array> make_table(std::span<const Array> arrays, TableMemory& memory, Device device) {
   ChunkTable<Array> table;
-  std::int64_t blocks = 0;
-  const auto flush = [&] {
-    if (table.count > 0) launch(table, blocks);
-    table.count = 0;
-    blocks = 0;
-  };
+  const auto used = std::count_if(arrays.begin(), arrays.end(), [](const Array& array) { return array.size > 0; });
+  const bool fits = used <= arrays_in_arguments;
+  std::vector<unsigned char> bytes(fits ? 0 : static_cast<std::size_t>(used) * (sizeof(Array) + sizeof(std::int64_t)));
   for (const Array& array : arrays) {
     if (array.size == 0) continue;
-    const std::int64_t needed = (array.size + chunk_size - 1) / chunk_size;
-    if (table.count == max_arrays || blocks + needed > max_blocks) flush();
-    table.arrays[table.count] = array;
-    table.first_block[table.count] = blocks;
-    blocks += needed;
-    table.first_block[++table.count] = blocks;
+    const int i = table.count++;
+    if (fits) {
+      table.arrays[i] = array;
+      table.first[i] = table.chunks;
+    } else {
+      const auto at = static_cast<std::size_t>(i);
+      std::memcpy(&bytes[at * sizeof(Array)], &array, sizeof array);
+      std::memcpy(&bytes[static_cast<std::size_t>(used) * sizeof(Array) + at * sizeof table.chunks], &table.chunks,
+                  sizeof table.chunks);
+    }
+    table.chunks += (array.size + chunk_size - 1) / chunk_size;
   }
-  flush();
+  if (!fits) {
+    const unsigned char* const data = memory.upload(bytes, device);
+    table.more = reinterpret_cast<const Array*>(data);
+    table.more_first = reinterpret_cast<const std::int64_t*>(data + static_cast<std::size_t>(used) * sizeof(Array));
+  }
+  return table;
 }
 
 }  // namespace bevel::detail

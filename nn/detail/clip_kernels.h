@@ -1,44 +1,49 @@
-// What gradient clipping asks of a backend. T is float or double.
+// What gradient clipping asks of a backend.
 #pragma once
 
 #include <bevel/core/device.h>
 #include <bevel/nn/detail/chunks.h>
+#include <bevel/nn/detail/factor.h>
 
 #include <cstdint>
 #include <span>
 
 namespace bevel::nn::detail {
 
-template <class T>
-struct Array {
-  T* data = nullptr;
+// One gradient, f32 or f64.
+struct Gradient {
+  void* data = nullptr;
   std::int64_t size = 0;
+  bool is_f64 = false;
 };
 
-// Chunks of `chunk_size` elements that arrays of this size are cut into.
-inline std::int64_t chunk_count(std::int64_t size) {
-  return (size + bevel::detail::chunk_size - 1) / bevel::detail::chunk_size;
+// norm = factor * sqrt(sum of all squares), scale = factor * min(1, max_norm / (norm + 1e-6)).
+struct NormRequest {
+  double max_norm = 0;
+  bevel::detail::Factor factor = {};
+  double* norm = nullptr;
+  double* scale = nullptr;
+  unsigned* arrived = nullptr;  // see last_block; CUDA only
+};
+
+BEVEL_HD double clip_scale(double norm, double max_norm, double factor) {
+  const double clip = max_norm / (norm + 1e-6);
+  return clip < 1 || clip != clip ? clip * factor : factor;
 }
 
-// The sum of squares of each chunk, in order of arrays and chunks.
-template <class T>
-void square_sums(Cpu backend, std::span<const Array<T>> arrays, double* sums);
-template <class T>
-void square_sums(Cuda backend, std::span<const Array<T>> arrays, double* sums);
-
-// norm = sqrt(sum of sums), scale = min(1, max_norm / (norm + 1e-6)).
-void norm_and_scale(Cpu backend, const double* sums, std::int64_t count, double max_norm, double* norm, double* scale);
-void norm_and_scale(Cuda backend, const double* sums, std::int64_t count, double max_norm, double* norm, double* scale);
+void gradient_norm(Cpu backend, std::span<const Gradient> gradients, const NormRequest& request,
+                   bevel::detail::TableMemory& memory);
+void gradient_norm(Cuda backend, std::span<const Gradient> gradients, const NormRequest& request,
+                   bevel::detail::TableMemory& memory);
 
 // Multiplies by *scale, a number on the device; nothing is written where it is 1.
-template <class T>
-void scale_arrays(Cpu backend, std::span<const Array<T>> arrays, const double* scale);
-template <class T>
-void scale_arrays(Cuda backend, std::span<const Array<T>> arrays, const double* scale);
+void scale_gradients(Cpu backend, std::span<const Gradient> gradients, const double* scale,
+                     bevel::detail::TableMemory& memory);
+void scale_gradients(Cuda backend, std::span<const Gradient> gradients, const double* scale,
+                     bevel::detail::TableMemory& memory);
 
-template <class T>
-void clamp_arrays(Cpu backend, std::span<const Array<T>> arrays, T limit);
-template <class T>
-void clamp_arrays(Cuda backend, std::span<const Array<T>> arrays, T limit);
+void clamp_gradients(Cpu backend, std::span<const Gradient> gradients, double limit, bevel::detail::TableMemory& memory);
+void clamp_gradients(Cuda backend, std::span<const Gradient> gradients, double limit,
+                     bevel::detail::TableMemory& memory);
 
 }  // namespace bevel::nn::detail

@@ -2,6 +2,7 @@
 #include <bevel/nn/optim/detail/slots.h>
 
 #include <cmath>
+#include <type_traits>
 
 namespace bevel::optim {
 
@@ -17,29 +18,10 @@ void check(const char* function, const Options& options) {
           ": weight_decay must be finite and not negative; got ", options.weight_decay);
 }
 
-// `decay` goes into the gradient, `shrink` multiplies the parameter.
-template <class Options, class Items>
-void update_items(const char* function, const Options& options, double lr, double decay, double shrink,
-                  const Items& items) {
-  visit_float_double(items[0]->parameter.dtype(), function, [&]<class T>() {
-    std::vector<detail::Slot<T>> slots;
-    for (const auto* item : items) {
-      slots.push_back(detail::make_slot<T>(item->parameter, item->moments));
-      const auto t = static_cast<double>(item->steps);
-      slots.back().scalars[0] = static_cast<T>(lr / (1 - std::pow(options.beta1, t)));
-      slots.back().scalars[1] = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t)));
-    }
-    const detail::AdamRule<T> rule{
-        .beta1 = static_cast<T>(options.beta1),
-        .rest1 = static_cast<T>(1 - options.beta1),
-        .beta2 = static_cast<T>(options.beta2),
-        .rest2 = static_cast<T>(1 - options.beta2),
-        .eps = static_cast<T>(options.eps),
-        .decay = static_cast<T>(decay),
-        .shrink = static_cast<T>(shrink),
-    };
-    detail::run(items[0]->parameter.device(), slots, rule);
-  });
+template <class T, class Options>
+detail::AdamRule<T> rule_of(const Options& options) {
+  return {options.beta1, options.beta2, options.weight_decay, static_cast<T>(options.eps),
+          std::is_same_v<Options, AdamWOptions>};
 }
 
 }  // namespace
@@ -54,8 +36,12 @@ void Adam::add_group(const std::vector<Tensor>& parameters, AdamOptions options)
   options_.push_back(options);
 }
 
-void Adam::update(std::size_t group, double lr, std::span<Item* const> items) {
-  update_items("Adam", options_[group], lr, options_[group].weight_decay, 1, items);
+void Adam::update(const Batch& batch) {
+  detail::run(batch, "Adam", [&]<class T>(std::size_t group) { return rule_of<T>(options_[group]); });
+}
+
+detail::Progress Adam::progress(std::size_t group, std::int64_t steps) const {
+  return rule_of<double>(options_[group]).after(steps);
 }
 
 AdamW::AdamW(const std::vector<Tensor>& parameters, AdamWOptions options) : Optimizer({"m", "v"}) {
@@ -68,8 +54,12 @@ void AdamW::add_group(const std::vector<Tensor>& parameters, AdamWOptions option
   options_.push_back(options);
 }
 
-void AdamW::update(std::size_t group, double lr, std::span<Item* const> items) {
-  update_items("AdamW", options_[group], lr, 0, 1 - lr * options_[group].weight_decay, items);
+void AdamW::update(const Batch& batch) {
+  detail::run(batch, "AdamW", [&]<class T>(std::size_t group) { return rule_of<T>(options_[group]); });
+}
+
+detail::Progress AdamW::progress(std::size_t group, std::int64_t steps) const {
+  return rule_of<double>(options_[group]).after(steps);
 }
 
 }  // namespace bevel::optim

@@ -38,7 +38,8 @@ class Adam : public Optimizer {
   void add_group(const std::vector<Tensor>& parameters, AdamOptions options);
 
  private:
-  void update(std::size_t group, double lr, std::span<Item* const> items) override;
+  void update(const Batch& batch) override;
+  detail::Progress progress(std::size_t group, std::int64_t steps) const override;
 
   std::vector<AdamOptions> options_;
 };
@@ -51,7 +52,8 @@ class AdamW : public Optimizer {
   void add_group(const std::vector<Tensor>& parameters, AdamWOptions options);
 
  private:
-  void update(std::size_t group, double lr, std::span<Item* const> items) override;
+  void update(const Batch& batch) override;
+  detail::Progress progress(std::size_t group, std::int64_t steps) const override;
 
   std::vector<AdamWOptions> options_;
 };

@@ -16,6 +16,12 @@ void check(const SgdOptions& options) {
   require(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
           "SGD: nesterov needs momentum > 0 and dampening = 0; got ", options.momentum, " and ", options.dampening);
 }
+
+template <class T>
+detail::MomentumSgd<T> momentum_rule(const SgdOptions& options) {
+  return {static_cast<T>(options.weight_decay), static_cast<T>(options.momentum), options.momentum,
+          1 - options.dampening, options.nesterov};
+}
 }  // namespace
 
 SGD::SGD(const std::vector<Tensor>& parameters, SgdOptions options)
@@ -32,24 +38,17 @@ void SGD::add_group(const std::vector<Tensor>& parameters, SgdOptions options) {
   options_.push_back(options);
 }
 
-void SGD::update(std::size_t group, double lr, std::span<Item* const> items) {
-  const SgdOptions& options = options_[group];
-  visit_float_double(items[0]->parameter.dtype(), "SGD", [&]<class T>() {
-    const T rate = static_cast<T>(lr);
-    const T decay = static_cast<T>(options.weight_decay);
-    std::vector<detail::Slot<T>> slots;
-    for (Item* item : items) {
-      slots.push_back(detail::make_slot<T>(item->parameter, item->moments));
-      const bool first = item->steps == 1;
-      slots.back().scalars[0] = first ? T(0) : static_cast<T>(options.momentum);
-      slots.back().scalars[1] = first ? T(1) : static_cast<T>(1 - options.dampening);
-    }
-    const auto momentum = static_cast<T>(options.momentum);
-    if (options.momentum == 0)
-      detail::run(items[0]->parameter.device(), slots, detail::PlainSgd<T>{rate, decay});
-    else
-      detail::run(items[0]->parameter.device(), slots, detail::MomentumSgd<T>{rate, decay, momentum, options.nesterov});
-  });
+void SGD::update(const Batch& batch) {
+  if (options_[0].momentum == 0)
+    detail::run(batch, "SGD", [&]<class T>(std::size_t group) {
+      return detail::PlainSgd<T>{static_cast<T>(options_[group].weight_decay)};
+    });
+  else
+    detail::run(batch, "SGD", [&]<class T>(std::size_t group) { return momentum_rule<T>(options_[group]); });
+}
+
+detail::Progress SGD::progress(std::size_t group, std::int64_t steps) const {
+  return momentum_rule<double>(options_[group]).after(steps);
 }
 
 }  // namespace bevel::optim

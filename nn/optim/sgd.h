@@ -28,7 +28,8 @@ class SGD : public Optimizer {
   void add_group(const std::vector<Tensor>& parameters, SgdOptions options);
 
  private:
-  void update(std::size_t group, double lr, std::span<Item* const> items) override;
+  void update(const Batch& batch) override;
+  detail::Progress progress(std::size_t group, std::int64_t steps) const override;
 
   std::vector<SgdOptions> options_;
 };

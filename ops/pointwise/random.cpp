@@ -61,6 +61,7 @@ Tensor bernoulli(double p, const Shape& shape, TensorOptions options, Generator&
 
 Tensor randperm(std::int64_t n, Device device, Generator& generator) {
   require(n >= 0, "randperm: n must not be negative; got ", n);
+  detail::refuse_while_recording("randperm");  // it is made on the host
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   const RandomState state = reserve(generator, n, 2);

@@ -1,50 +1,132 @@
-#include <bevel/core/cuda/runtime.h>
-#include <bevel/nn/detail/chunks.h>
+#include <bevel/core/cuda/launch.cuh>
 #include <bevel/nn/optim/detail/update.h>
+#include <bevel/ops/kernel/pack.h>
 
 namespace bevel::optim::detail {
 
 namespace {
 
 using bevel::detail::Chunk;
-using bevel::detail::chunk_of_block;
 using bevel::detail::chunk_threads;
 using bevel::detail::ChunkTable;
+using bevel::detail::TableMemory;
+using kernel::Pack;
 
-template <class Rule, class T>
-__global__ void __launch_bounds__(chunk_threads) update_kernel(const ChunkTable<Slot<T>> table, const Rule rule) {
-  const Chunk chunk = chunk_of_block(table);
-  const Slot<T> slot = table.arrays[chunk.array];
-  T unused = 0;
-#pragma unroll 4
-  for (std::int64_t i = chunk.begin + threadIdx.x; i < chunk.end; i += chunk_threads) {
-    T p = slot.parameter[i];
-    T m = Rule::moments > 0 ? slot.moments[0][i] : T(0);
-    T v = Rule::moments > 1 ? slot.moments[1][i] : T(0);
-    rule(p, slot.gradient[i], Rule::moments > 0 ? m : unused, Rule::moments > 1 ? v : unused, slot.scalars);
-    slot.parameter[i] = p;
-    if (Rule::moments > 0) slot.moments[0][i] = m;
-    if (Rule::moments > 1) slot.moments[1][i] = v;
-  }
+template <class Rule>
+struct Numbers {
+  typename Rule::Numbers rule;
+  typename Rule::value factor;
+  typename Rule::value average_rest;
+  bool first;
+};
+
+template <class Half, int N, class T>
+__device__ __forceinline__ void store_half(void* half, std::int64_t i, const Pack<T, N>& p) {
+  Pack<Half, N> rounded;
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) rounded.lane[lane] = Half(static_cast<float>(p.lane[lane]));
+  *reinterpret_cast<Pack<Half, N>*>(static_cast<Half*>(half) + i) = rounded;
 }
+
+// N neighbouring elements, moved as packs.
+template <int N, class Rule>
+__device__ __forceinline__ void update_pack(const Slot<Rule>& slot, const Numbers<Rule>& n, std::int64_t i) {
+  using T = typename Rule::value;
+  using P = Pack<T, N>;
+  const auto at = [i](T* data) -> P& { return *reinterpret_cast<P*>(data + i); };
+  P p = at(slot.parameter);
+  const P g = *reinterpret_cast<const P*>(slot.gradient + i);
+  P m{};
+  P v{};
+  if constexpr (Rule::moments > 0) m = at(slot.moments[0]);
+  if constexpr (Rule::moments > 1) v = at(slot.moments[1]);
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane)
+    slot.rule(n.rule, p.lane[lane], g.lane[lane] * n.factor, m.lane[lane], v.lane[lane]);
+  at(slot.parameter) = p;
+  if constexpr (Rule::moments > 0) at(slot.moments[0]) = m;
+  if constexpr (Rule::moments > 1) at(slot.moments[1]) = v;
+  if (slot.average) {
+    P average = at(slot.average);
+#pragma unroll
+    for (int lane = 0; lane < N; ++lane)
+      average.lane[lane] = averaged(average.lane[lane], p.lane[lane], n.average_rest, n.first);
+    at(slot.average) = average;
+  }
+  if (slot.half && slot.half_is_bf16)
+    store_half<bfloat16>(slot.half, i, p);
+  else if (slot.half)
+    store_half<float16>(slot.half, i, p);
+}
+
+template <class Rule>
+__device__ bool packable(const Slot<Rule>& slot) {
+  std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(slot.parameter);
+  bits |= reinterpret_cast<std::uintptr_t>(slot.gradient);
+  for (int k = 0; k < Rule::moments; ++k) bits |= reinterpret_cast<std::uintptr_t>(slot.moments[k]);
+  bits |= reinterpret_cast<std::uintptr_t>(slot.average);
+  bits |= reinterpret_cast<std::uintptr_t>(slot.half);
+  return bits % 16 == 0;
+}
+
+template <class Rule>
+__device__ void update_chunk(const Slot<Rule>& slot, const Chunk& chunk, const UpdateOptions& options, double factor) {
+  using T = typename Rule::value;
+  constexpr int lanes = 16 / static_cast<int>(sizeof(T));
+  const Numbers<Rule> numbers{typename Rule::Numbers(slot.rule, *slot.rate, *slot.progress), static_cast<T>(factor),
+                              static_cast<T>(options.average_rest), slot.progress->steps == 0};
+  std::int64_t begin = chunk.begin;
+  if (packable(slot)) {
+    const std::int64_t end = begin + (chunk.end - begin) / lanes * lanes;
+#pragma unroll 2
+    for (std::int64_t i = begin + threadIdx.x * lanes; i < end; i += chunk_threads * lanes)
+      update_pack<lanes>(slot, numbers, i);
+    begin = end;
+  }
+  for (std::int64_t i = begin + threadIdx.x; i < chunk.end; i += chunk_threads) update_pack<1>(slot, numbers, i);
+}
+
+template <class Rule>
+__global__ void __launch_bounds__(chunk_threads)
+    update_kernel(const __grid_constant__ ChunkTable<Slot<Rule>> table, const UpdateOptions options) {
+  gpu::begin_kernel();
+  const double factor = options.factor.value();
+  if (factor == 0) return;
+  const Slot<Rule>* const slots = bevel::detail::arrays_of(table);
+  for (std::int64_t i = blockIdx.x; i < table.chunks; i += gridDim.x) {
+    const Chunk chunk = bevel::detail::find_chunk(table, i);
+    update_chunk(slots[chunk.array], chunk, options, factor);
+  }
+  // Nobody reads the progress any more when the last block is here.
+  if (!bevel::detail::last_block(options.arrived)) return;
+  for (int i = static_cast<int>(threadIdx.x); i < table.count; i += chunk_threads)
+    *slots[i].progress = slots[i].rule.after(slots[i].progress->steps + 1);
+}
+
+constexpr int blocks_per_multiprocessor = 8;
 
 }  // namespace
 
 template <class Rule>
-void update(Cuda backend, std::span<const Slot<typename Rule::value>> slots, const Rule& rule) {
-  using T = typename Rule::value;
+void update(Cuda backend, std::span<const Slot<Rule>> slots, const UpdateOptions& options, TableMemory& memory) {
+  const auto table = bevel::detail::make_table(slots, memory, backend.device);
+  if (table.count == 0) return;
   const gpu::DeviceGuard guard(backend.device);
-  bevel::detail::for_each_table(slots, [&](const ChunkTable<Slot<T>>& table, std::int64_t blocks) {
-    update_kernel<<<static_cast<unsigned>(blocks), chunk_threads, 0, gpu::stream(backend)>>>(table, rule);
-    gpu::check(cudaGetLastError(), "update_kernel");
-  });
+  const std::int64_t most = std::int64_t{blocks_per_multiprocessor} * gpu::multiprocessors(backend.device);
+  gpu::launch(update_kernel<Rule>,
+              {.blocks = static_cast<unsigned>(std::min(table.chunks, most)),
+               .threads = chunk_threads,
+               .stream = gpu::stream(backend)},
+              "update_kernel", table, options);
 }
 
-template void update(Cuda, std::span<const Slot<float>>, const PlainSgd<float>&);
-template void update(Cuda, std::span<const Slot<double>>, const PlainSgd<double>&);
-template void update(Cuda, std::span<const Slot<float>>, const MomentumSgd<float>&);
-template void update(Cuda, std::span<const Slot<double>>, const MomentumSgd<double>&);
-template void update(Cuda, std::span<const Slot<float>>, const AdamRule<float>&);
-template void update(Cuda, std::span<const Slot<double>>, const AdamRule<double>&);
+template void update(Cuda, std::span<const Slot<PlainSgd<float>>>, const UpdateOptions&, TableMemory&);
+template void update(Cuda, std::span<const Slot<PlainSgd<double>>>, const UpdateOptions&, TableMemory&);
+template void update(Cuda, std::span<const Slot<MomentumSgd<float>>>, const UpdateOptions&, TableMemory&);
+template void update(Cuda, std::span<const Slot<MomentumSgd<double>>>, const UpdateOptions&, TableMemory&);
+template void update(Cuda, std::span<const Slot<AdamRule<float>>>, const UpdateOptions&, TableMemory&);
+template void update(Cuda, std::span<const Slot<AdamRule<double>>>, const UpdateOptions&, TableMemory&);
+template void update(Cuda, std::span<const Slot<LionRule<float>>>, const UpdateOptions&, TableMemory&);
+template void update(Cuda, std::span<const Slot<LionRule<double>>>, const UpdateOptions&, TableMemory&);
 
 }  // namespace bevel::optim::detail

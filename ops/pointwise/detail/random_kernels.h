@@ -13,7 +13,9 @@
 namespace bevel::pointwise {
 
 BEVEL_HD Philox4 words_of_block(const RandomState& state, std::int64_t block) {
-  return philox(state.seed, state.offset + static_cast<std::uint64_t>(block));
+  const std::uint64_t counter = state.offset + static_cast<std::uint64_t>(block);
+  if (state.base) return philox(state.base->seed, state.base->offset + counter);
+  return philox(state.seed, counter);
 }
 
 template <class T>

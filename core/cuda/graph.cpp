@@ -1,0 +1,108 @@
+#include <bevel/core/cuda/runtime.h>
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace bevel::gpu {
+
+namespace {
+
+// The streams that are being recorded, each with an event behind the work that was queued on it before. An event of a
+// stream under recording would draw whoever waits for it into the recording.
+struct Capture {
+  cudaStream_t stream;
+  Event before;
+};
+struct Captures {
+  std::mutex mutex;
+  std::vector<Capture> list;
+
+  const Capture* find(cudaStream_t stream) const {
+    for (const Capture& capture : list)
+      if (capture.stream == stream) return &capture;
+    return nullptr;
+  }
+  void erase(cudaStream_t stream) {
+    std::erase_if(list, [&](const Capture& capture) { return capture.stream == stream; });
+  }
+};
+
+Captures& captures() {
+  static Captures& all = *new Captures;
+  return all;
+}
+
+struct GraphDeleter {
+  void operator()(cudaGraph_t graph) const noexcept { cudaGraphDestroy(graph); }
+};
+using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, GraphDeleter>;
+
+}  // namespace
+
+void order_streams(void* earlier, void* later, Device device) {
+  const DeviceGuard guard(device);
+  const auto before = static_cast<cudaStream_t>(earlier);
+  const auto after = static_cast<cudaStream_t>(later);
+  const std::lock_guard lock(captures().mutex);
+  if (const Capture* capture = captures().find(before))
+    return check(cudaStreamWaitEvent(after, capture->before.get()), "cudaStreamWaitEvent");
+  const Event event = make_event();
+  check(cudaEventRecord(event.get(), before), "cudaEventRecord");
+  check(cudaStreamWaitEvent(after, event.get()), "cudaStreamWaitEvent");
+}
+
+void begin_capture(void* stream, Device device) {
+  const DeviceGuard guard(device);
+  const auto handle = static_cast<cudaStream_t>(stream);
+  const std::lock_guard lock(captures().mutex);
+  Event before = make_event();
+  check(cudaEventRecord(before.get(), handle), "cudaEventRecord");
+  captures().list.push_back({handle, std::move(before)});
+  const cudaError_t status = cudaStreamBeginCapture(handle, cudaStreamCaptureModeRelaxed);
+  if (status != cudaSuccess) captures().erase(handle);
+  check(status, "cudaStreamBeginCapture");
+}
+
+namespace {
+
+std::pair<GraphHandle, cudaError_t> end(void* stream) {
+  const auto handle = static_cast<cudaStream_t>(stream);
+  const std::lock_guard lock(captures().mutex);
+  cudaGraph_t graph = nullptr;
+  const cudaError_t status = cudaStreamEndCapture(handle, &graph);
+  captures().erase(handle);
+  return {GraphHandle(graph), status};
+}
+
+}  // namespace
+
+Graph end_capture(void* stream, Device device) {
+  const DeviceGuard guard(device);
+  const auto [graph, status] = end(stream);
+  check(status, "cudaStreamEndCapture");
+  Graph result;
+  check(cudaGraphGetNodes(graph.get(), nullptr, &result.nodes), "cudaGraphGetNodes");
+  cudaGraphExec_t executable = nullptr;
+  check(cudaGraphInstantiate(&executable, graph.get(), 0), "cudaGraphInstantiate");
+  result.executable = {executable, [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); }};
+  check(cudaGraphUpload(executable, static_cast<cudaStream_t>(stream)), "cudaGraphUpload");
+  return result;
+}
+
+void abandon_capture(void* stream, Device device) noexcept {
+  try {
+    const DeviceGuard guard(device);
+    end(stream);
+  } catch (...) {  // the stream is no worse than before
+  }
+  cudaGetLastError();
+}
+
+void launch_graph(const Graph& graph, void* stream, Device device) {
+  const DeviceGuard guard(device);
+  check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.executable.get()), static_cast<cudaStream_t>(stream)),
+        "cudaGraphLaunch");
+}
+
+}  // namespace bevel::gpu
