@@ -1,4 +1,5 @@
 // bevel_bench: see --help and docs/benchmarks.md.
+#include "bench/host.h"
 #include "bench/result.h"
 
 #include <bevel/core/memory.h>
@@ -100,6 +101,11 @@ Rotation make_rotation(const Options& options, Device device, const DeviceInfo& 
 int run(const Options& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   const Device device = parse_device(options.device);
+  if (options.group == "host" || options.group == "mlp_step") {
+    const auto print = options.group == "host" ? print_host_overhead : print_mlp_step;
+    print(device, options.min_time > 0 ? options.min_time : 0.2);
+    return 0;
+  }
   const std::vector<Case> cases = select_cases(options, device);
   require(!cases.empty(), "bevel_bench: no case is left by these options; see --list");
   if (options.list) {
@@ -139,7 +145,7 @@ int run_command(int argc, char** argv) {
   Options options;
   CLI::App app{"Times Bevel's operators through the public API and compares them with the memory's ceiling."};
   app.add_option("group", options.group, "what to measure")
-      ->check(CLI::IsMember({"all", "smooth_l1", "losses", "evonorm", "conv2d", "optimizer"}))
+      ->check(CLI::IsMember({"all", "smooth_l1", "losses", "evonorm", "conv2d", "optimizer", "host", "mlp_step"}))
       ->capture_default_str();
   app.add_option("--device", options.device, "cpu, cuda, cuda:1 or auto")->capture_default_str();
   app.add_option("--dtype", options.dtypes, "f32, f64, bf16, f16; several, separated by commas")->delimiter(',');

@@ -4,7 +4,7 @@
 // elements that do not fill one, go element by element in the same kernel.
 #pragma once
 
-#include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/launch.cuh>
 #include <bevel/ops/kernel/broadcast.h>
 #include <bevel/ops/kernel/pack.h>
 
@@ -19,9 +19,11 @@ namespace detail {
 inline constexpr int map_threads = 256;
 inline constexpr int map_blocks_per_multiprocessor = 8;
 
-inline unsigned map_blocks_of_threads(Device device, std::int64_t work) {
-  const std::int64_t full = std::int64_t{map_blocks_per_multiprocessor} * gpu::multiprocessors(device);
-  return static_cast<unsigned>(std::clamp<std::int64_t>((work + map_threads - 1) / map_threads, 1, full));
+// Threads for `work` packs or elements, on the current stream.
+inline gpu::LaunchShape map_shape(Cuda backend, std::int64_t work) {
+  const std::int64_t full = std::int64_t{map_blocks_per_multiprocessor} * gpu::multiprocessors(backend.device);
+  const std::int64_t blocks = std::clamp<std::int64_t>((work + map_threads - 1) / map_threads, 1, full);
+  return {.blocks = static_cast<unsigned>(blocks), .threads = map_threads, .stream = gpu::stream(backend)};
 }
 
 __device__ inline std::int64_t first_index() {
@@ -48,6 +50,7 @@ __device__ __forceinline__ void store_pack(Out* out, const F& f, const Pack<In, 
 template <int N, class F, class Out, class... In>
 __global__ void __launch_bounds__(map_threads)
     map_kernel(F f, std::int64_t n, std::int64_t in_packs, Out* out, const In*... in) {
+  gpu::begin_kernel();
   for (std::int64_t i = first_index() * N; i < in_packs; i += index_step() * N)
     store_pack<N>(out + i, f, load_pack<N>(in + i)...);
   for (std::int64_t i = in_packs + first_index(); i < n; i += index_step()) out[i] = store<Out>(f(load(in[i])...));
@@ -90,6 +93,7 @@ template <int N, class F, class Out, class... In>
 __global__ void __launch_bounds__(map_threads)
     map_broadcast_kernel(F f, const __grid_constant__ Broadcast<sizeof...(In)> plan, unsigned packs,
                          std::int64_t in_packs, Out* out, const In*... in) {
+  gpu::begin_kernel();
   map_broadcast_elements<N>(std::make_integer_sequence<int, sizeof...(In)>(), f, plan, packs, in_packs, out, in...);
 }
 
@@ -106,6 +110,7 @@ __device__ __forceinline__ Pack<compute_t<T>, N> load_block(const T* data, bool 
 template <int N, class F, class Out, class... In>
 __global__ void __launch_bounds__(map_threads)
     map_blocks_kernel(F f, std::int64_t n, bool aligned, Out* out, const In*... in) {
+  gpu::begin_kernel();
   for (std::int64_t i = first_index() * N; i < n; i += index_step() * N) {
     const bool whole = aligned && n - i >= N;
     const auto result = f(i / N, load_block<N>(in + i, whole, n - i)...);
@@ -144,10 +149,8 @@ void map(Cuda backend, const F& f, std::int64_t n, Out* out, const In*... in) {
   const std::int64_t in_packs = aligned ? n / lanes * lanes : 0;
   const std::int64_t work = aligned ? std::max<std::int64_t>(n / lanes, lanes) : n;
   const gpu::DeviceGuard guard(backend.device);
-  detail::map_kernel<lanes>
-      <<<detail::map_blocks_of_threads(backend.device, work), detail::map_threads, 0, gpu::stream(backend)>>>(
-          f, n, in_packs, out, in...);
-  gpu::check(cudaGetLastError(), "map");
+  gpu::launch(detail::map_kernel<lanes, F, Out, In...>, detail::map_shape(backend, work), "map", f, n, in_packs, out,
+              in...);
 }
 
 template <class F, class Out, class... In>
@@ -160,10 +163,8 @@ void map_broadcast(Cuda backend, const F& f, const Broadcast<sizeof...(In)>& pla
   const std::int64_t in_packs = aligned ? plan.numel / lanes * lanes : 0;
   const std::int64_t work = aligned ? std::max<std::int64_t>(plan.numel / lanes, lanes) : plan.numel;
   const gpu::DeviceGuard guard(backend.device);
-  detail::map_broadcast_kernel<lanes>
-      <<<detail::map_blocks_of_threads(backend.device, work), detail::map_threads, 0, gpu::stream(backend)>>>(
-          f, plan, packs, in_packs, out, in...);
-  gpu::check(cudaGetLastError(), "map_broadcast");
+  gpu::launch(detail::map_broadcast_kernel<lanes, F, Out, In...>, detail::map_shape(backend, work), "map_broadcast", f,
+              plan, packs, in_packs, out, in...);
 }
 
 template <int N, class F, class Out, class... In>
@@ -171,9 +172,8 @@ void map_blocks(Cuda backend, const F& f, std::int64_t n, Out* out, const In*...
   if (n == 0) return;
   const bool aligned = (aligned_for_packs<N>(out) && ... && aligned_for_packs<N>(in));
   const gpu::DeviceGuard guard(backend.device);
-  const unsigned blocks = detail::map_blocks_of_threads(backend.device, (n + N - 1) / N);
-  detail::map_blocks_kernel<N><<<blocks, detail::map_threads, 0, gpu::stream(backend)>>>(f, n, aligned, out, in...);
-  gpu::check(cudaGetLastError(), "map_blocks");
+  gpu::launch(detail::map_blocks_kernel<N, F, Out, In...>, detail::map_shape(backend, (n + N - 1) / N), "map_blocks", f,
+              n, aligned, out, in...);
 }
 
 }  // namespace bevel::kernel

@@ -5,7 +5,7 @@
 // launch combines the partial results.
 #pragma once
 
-#include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/launch.cuh>
 #include <bevel/core/tensor.h>
 #include <bevel/ops/kernel/reduce.h>
 
@@ -52,6 +52,7 @@ template <class In, class Reducer, class Store>
 __global__ void __launch_bounds__(reduce_threads)
     reduce_rows(const In* in, std::int64_t rows, std::int64_t length, std::int64_t splits, std::int64_t split_length,
                 int width, Reducer reducer, Store store) {
+  gpu::begin_kernel();
   __shared__ typename Reducer::Acc shared[reduce_threads];
   const int thread = static_cast<int>(threadIdx.x);
   const int rank = thread & (width - 1);
@@ -76,6 +77,7 @@ template <class In, class Reducer, class Store>
 __global__ void __launch_bounds__(reduce_threads)
     reduce_columns_kernel(const In* in, ReduceStep step, std::int64_t splits, std::int64_t split_length, int width,
                           Reducer reducer, Store store) {
+  gpu::begin_kernel();
   __shared__ typename Reducer::Acc shared[reduce_threads];
   const int thread = static_cast<int>(threadIdx.x);
   const int height = reduce_threads / width;
@@ -113,9 +115,10 @@ void launch_rows(Cuda backend, const In* in, const ReduceStep& step, std::int64_
   const int width = step.reduced <= 1024 ? 32 : reduce_threads;
   const std::int64_t groups = reduce_threads / width;
   const std::int64_t blocks = std::min((step.outer * splits + groups - 1) / groups, reduce_most_blocks);
-  reduce_rows<In, Reducer, Store><<<static_cast<unsigned>(blocks), reduce_threads, 0, gpu::stream(backend)>>>(
-      in, step.outer, step.reduced, splits, split_length, width, reducer, store);
-  gpu::check(cudaGetLastError(), "reduce_rows");
+  gpu::launch(
+      reduce_rows<In, Reducer, Store>,
+      {.blocks = static_cast<unsigned>(blocks), .threads = reduce_threads, .stream = gpu::stream(backend)},
+      "reduce_rows", in, step.outer, step.reduced, splits, split_length, width, reducer, store);
 }
 
 template <class In, class Reducer, class Store>
@@ -126,9 +129,9 @@ void launch_reduce(Cuda backend, const In* in, const ReduceStep& step, std::int6
   const int width = power_of_two_from(step.inner, 1, reduce_threads / height);
   const std::int64_t units = step.outer * splits * ((step.inner + width - 1) / width);
   const auto blocks = static_cast<unsigned>(std::min(units, reduce_most_blocks));
-  reduce_columns_kernel<In, Reducer, Store>
-      <<<blocks, reduce_threads, 0, gpu::stream(backend)>>>(in, step, splits, split_length, width, reducer, store);
-  gpu::check(cudaGetLastError(), "reduce_columns");
+  gpu::launch(reduce_columns_kernel<In, Reducer, Store>,
+              {.blocks = blocks, .threads = reduce_threads, .stream = gpu::stream(backend)}, "reduce_columns", in, step,
+              splits, split_length, width, reducer, store);
 }
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-#include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/launch.cuh>
 #include <bevel/ops/kernel/strided.h>
 #include <bevel/ops/kernel/width.h>
 
@@ -16,6 +16,7 @@ constexpr int tile_rows = 8;
 template <class T, class Index>
 __global__ void __launch_bounds__(copy_threads)
     copy_elements(StridedCopy copy, std::int64_t numel, const T* from, T* to) {
+  gpu::begin_kernel();
   const std::int64_t step = std::int64_t{gridDim.x} * copy_threads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * copy_threads + threadIdx.x; i < numel; i += step) {
     Index rest = static_cast<Index>(i);
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(copy_threads)
 template <class T>
 __global__ void __launch_bounds__(tile* tile_rows)
     copy_transposed(StridedCopy copy, std::int64_t tiles, const T* from, T* to) {
+  gpu::begin_kernel();
   __shared__ T shared[tile][tile + 1];
   const int a_axis = copy.rank - 2;
   const std::int64_t a_size = copy.size[a_axis];
@@ -86,16 +88,14 @@ void launch(Cuda backend, const StridedCopy& copy, const T* from, T* to) {
   if (copy.from_stride[a_axis] == 1 && copy.to_stride[a_axis + 1] == 1 && copy.from_stride[a_axis + 1] != 1 &&
       a_size >= 8 && b_size >= 8) {
     const std::int64_t tiles = numel / (a_size * b_size) * ((a_size + tile - 1) / tile) * ((b_size + tile - 1) / tile);
-    copy_transposed<T><<<static_cast<unsigned>(std::min(tiles, most_blocks)), dim3(tile, tile_rows), 0, stream>>>(
-        copy, tiles, from, to);
-    return gpu::check(cudaGetLastError(), "copy_transposed");
+    const auto blocks = static_cast<unsigned>(std::min(tiles, most_blocks));
+    return gpu::launch(copy_transposed<T>, {.blocks = blocks, .threads = dim3(tile, tile_rows), .stream = stream},
+                       "copy_transposed", copy, tiles, from, to);
   }
   const auto blocks = static_cast<unsigned>(std::min((numel + copy_threads - 1) / copy_threads, most_blocks));
-  if (numel < (std::int64_t{1} << 31))
-    copy_elements<T, std::uint32_t><<<blocks, copy_threads, 0, stream>>>(copy, numel, from, to);
-  else
-    copy_elements<T, std::uint64_t><<<blocks, copy_threads, 0, stream>>>(copy, numel, from, to);
-  gpu::check(cudaGetLastError(), "copy_elements");
+  const bool small = numel < (std::int64_t{1} << 31);
+  gpu::launch(small ? copy_elements<T, std::uint32_t> : copy_elements<T, std::uint64_t>,
+              {.blocks = blocks, .threads = copy_threads, .stream = stream}, "copy_elements", copy, numel, from, to);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Pooling on CUDA: one thread for each element written; gradients gather, so that no two threads add to one place.
-#include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/launch.cuh>
 #include <bevel/ops/pool/detail/kernels.h>
 
 namespace bevel::detail {
@@ -25,6 +25,7 @@ struct Place {
 // Runs body(i) for 0 <= i < count, a functor per kernel below.
 template <class Body>
 __global__ void pool_kernel(Body body, std::int64_t count) {
+  gpu::begin_kernel();
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) body(i);
 }
@@ -35,8 +36,8 @@ void launch(Cuda backend, const Body& body, std::int64_t count, const char* name
   const gpu::DeviceGuard guard(backend.device);
   const std::int64_t most = 16 * static_cast<std::int64_t>(gpu::multiprocessors(backend.device));
   const auto blocks = static_cast<unsigned>(std::min((count + threads - 1) / threads, most));
-  pool_kernel<<<blocks, threads, 0, gpu::stream(backend)>>>(body, count);
-  gpu::check(cudaGetLastError(), name);
+  gpu::launch(pool_kernel<Body>, {.blocks = blocks, .threads = threads, .stream = gpu::stream(backend)}, name, body,
+              count);
 }
 
 template <class T>

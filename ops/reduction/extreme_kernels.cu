@@ -8,6 +8,7 @@ namespace {
 template <class T>
 __global__ void __launch_bounds__(reduce_threads)
     write_tie_weights(const T* in, ReduceStep step, const T* extreme, const std::int64_t* counts, T* weights) {
+  gpu::begin_kernel();
   const std::int64_t numel = step.outputs() * step.reduced;
   const std::int64_t stride = std::int64_t{gridDim.x} * reduce_threads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * reduce_threads + threadIdx.x; i < numel; i += stride) {
@@ -38,9 +39,10 @@ void tie_weights_step(Cuda backend, const Tensor& in, const ReduceStep& step, co
   const Tensor counts = count_ties(backend, in, step, extreme);
   const std::int64_t blocks = std::min<std::int64_t>((in.numel() + reduce_threads - 1) / reduce_threads, 1 << 20);
   visit_floating(in.dtype(), "max and min", [&]<class T>() {
-    write_tie_weights<T><<<static_cast<unsigned>(blocks), reduce_threads, 0, gpu::stream(backend)>>>(
-        in.data<T>(), step, extreme.data<T>(), counts.data<std::int64_t>(), weights.data<T>());
-    gpu::check(cudaGetLastError(), "write_tie_weights");
+    gpu::launch(
+        write_tie_weights<T>,
+        {.blocks = static_cast<unsigned>(blocks), .threads = reduce_threads, .stream = gpu::stream(backend)},
+        "write_tie_weights", in.data<T>(), step, extreme.data<T>(), counts.data<std::int64_t>(), weights.data<T>());
   });
 }
 

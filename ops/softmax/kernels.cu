@@ -76,6 +76,7 @@ __device__ __forceinline__ V row_sum(const T* x, std::int64_t size, std::int64_t
 
 template <class T>
 __global__ void __launch_bounds__(threads) softmax_kernel(SoftmaxKind kind, Rows rows, const T* x, T* out) {
+  gpu::begin_kernel();
   using V = compute_t<T>;
   __shared__ V shared[threads];
   const int rank = static_cast<int>(threadIdx.x) & (rows.width - 1);
@@ -106,6 +107,7 @@ __global__ void __launch_bounds__(threads) softmax_kernel(SoftmaxKind kind, Rows
 template <class T>
 __global__ void __launch_bounds__(threads)
     softmax_backward_kernel(SoftmaxKind kind, Rows rows, const T* y, const T* gradient, T* out) {
+  gpu::begin_kernel();
   using V = compute_t<T>;
   __shared__ V shared[threads];
   const int rank = static_cast<int>(threadIdx.x) & (rows.width - 1);
@@ -135,6 +137,7 @@ __global__ void __launch_bounds__(threads)
 template <class T>
 __global__ void __launch_bounds__(threads) cross_entropy_kernel(Rows rows, const T* logits, Targets targets,
                                                                 compute_t<T>* losses, RowStats<compute_t<T>>* stats) {
+  gpu::begin_kernel();
   using V = compute_t<T>;
   __shared__ V shared[threads];
   const int rank = static_cast<int>(threadIdx.x) & (rows.width - 1);
@@ -169,6 +172,7 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     cross_entropy_backward_kernel(std::int64_t numel, const T* logits, Targets targets,
                                   const RowStats<compute_t<T>>* stats, const compute_t<T>* upstream, T* out) {
+  gpu::begin_kernel();
   using V = compute_t<T>;
   const std::int64_t step = std::int64_t{gridDim.x} * threads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < numel; i += step) {
@@ -184,6 +188,10 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+gpu::LaunchShape shape_of(Cuda backend, unsigned blocks) {
+  return {.blocks = blocks, .threads = threads, .stream = gpu::stream(backend)};
+}
+
 }  // namespace
 
 void softmax_forward(Cuda backend, SoftmaxKind kind, const ReduceStep& step, const Tensor& x, const Tensor& out) {
@@ -191,8 +199,8 @@ void softmax_forward(Cuda backend, SoftmaxKind kind, const ReduceStep& step, con
   if (rows.count == 0) return;
   const gpu::DeviceGuard guard(backend.device);
   visit_floating(x.dtype(), "softmax", [&]<class T>() {
-    softmax_kernel<T><<<blocks_of(rows), threads, 0, gpu::stream(backend)>>>(kind, rows, x.data<T>(), out.data<T>());
-    gpu::check(cudaGetLastError(), "softmax");
+    gpu::launch(softmax_kernel<T>, shape_of(backend, blocks_of(rows)), "softmax", kind, rows, x.data<T>(),
+                out.data<T>());
   });
 }
 
@@ -202,9 +210,8 @@ void softmax_backward(Cuda backend, SoftmaxKind kind, const ReduceStep& step, co
   if (rows.count == 0) return;
   const gpu::DeviceGuard guard(backend.device);
   visit_floating(y.dtype(), "softmax", [&]<class T>() {
-    softmax_backward_kernel<T><<<blocks_of(rows), threads, 0, gpu::stream(backend)>>>(
-        kind, rows, y.data<T>(), gradient.data<T>(), out.data<T>());
-    gpu::check(cudaGetLastError(), "softmax_backward");
+    gpu::launch(softmax_backward_kernel<T>, shape_of(backend, blocks_of(rows)), "softmax_backward", kind, rows,
+                y.data<T>(), gradient.data<T>(), out.data<T>());
   });
 }
 
@@ -215,9 +222,8 @@ void cross_entropy_forward(Cuda backend, const Tensor& logits, const Targets& ta
   const gpu::DeviceGuard guard(backend.device);
   visit_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
     using V = compute_t<T>;
-    cross_entropy_kernel<T><<<blocks_of(rows), threads, 0, gpu::stream(backend)>>>(
-        rows, logits.data<T>(), targets, losses.data<V>(), static_cast<RowStats<V>*>(stats.raw()));
-    gpu::check(cudaGetLastError(), "cross_entropy");
+    gpu::launch(cross_entropy_kernel<T>, shape_of(backend, blocks_of(rows)), "cross_entropy", rows, logits.data<T>(),
+                targets, losses.data<V>(), static_cast<RowStats<V>*>(stats.raw()));
   });
 }
 
@@ -229,10 +235,9 @@ void cross_entropy_backward(Cuda backend, const Tensor& logits, const Targets& t
   const auto blocks = static_cast<unsigned>(std::min((numel + threads - 1) / threads, reduce_most_blocks));
   visit_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
     using V = compute_t<T>;
-    cross_entropy_backward_kernel<T><<<blocks, threads, 0, gpu::stream(backend)>>>(
-        numel, logits.data<T>(), targets, static_cast<const RowStats<V>*>(stats.raw()), row_gradients.data<V>(),
-        out.data<T>());
-    gpu::check(cudaGetLastError(), "cross_entropy_backward");
+    gpu::launch(cross_entropy_backward_kernel<T>, shape_of(backend, blocks), "cross_entropy_backward", numel,
+                logits.data<T>(), targets, static_cast<const RowStats<V>*>(stats.raw()), row_gradients.data<V>(),
+                out.data<T>());
   });
 }
 
