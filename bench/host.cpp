@@ -1,8 +1,8 @@
 #include "bench/host.h"
 
 #include "bench/case.h"
-#include "bench/timer.h"
 #include "bench/sampling.h"
+#include "bench/timer.h"
 
 #include <bevel/core/autograd.h>
 #include <bevel/core/cuda/backend.h>

@@ -39,7 +39,8 @@ void RecordedGraph::check() const {
   for (const LeafGradient& gradient : state_.gradients) {
     const auto leaf = gradient.leaf.lock();
     require(!leaf || gradient.clears || !leaf->autograd.grad, "capture: a parameter of shape ",
-            leaf ? leaf->shape : Shape(), " has a gradient from before the step, and sums over several calls cannot be ",
+            leaf ? leaf->shape : Shape(),
+            " has a gradient from before the step, and sums over several calls cannot be ",
             "replayed; call zero_grad() in the step, before backward()");
   }
 }

@@ -29,8 +29,9 @@ void keep_half_copy(const Tensor& parameter, const Tensor& copy,
                     void (*convert)(const Tensor& from, const Tensor& to)) {
   require_same_shape(parameter, copy, "keep_half_copy", "parameter", "copy");
   require_same_device(parameter, copy, "keep_half_copy", "parameter", "copy");
-  require(parameter.dtype() == f32 && is_half(copy.dtype()), "keep_half_copy: a parameter of f32 and a copy of bf16 or ",
-          "f16 expected; they are ", parameter.dtype(), " and ", copy.dtype());
+  require(parameter.dtype() == f32 && is_half(copy.dtype()),
+          "keep_half_copy: a parameter of f32 and a copy of bf16 or ", "f16 expected; they are ", parameter.dtype(),
+          " and ", copy.dtype());
   auto half = std::make_shared<detail::HalfCopy>();
   half->copy = copy.detach();
   half->convert = convert;

@@ -53,7 +53,6 @@ class Buffer {
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void mark_changed() { version_.fetch_add(1, std::memory_order_relaxed); }
 
-
   // The pool that the memory belongs to; null for the allocator's own.
   const detail::MemoryPool* pool() const { return pool_.get(); }
 

@@ -72,8 +72,7 @@ void gradient_norm(Cpu, std::span<const Gradient> gradients, const NormRequest& 
   double sum = 0;
   for (const Gradient& gradient : gradients) {
     std::vector<double> sums(static_cast<std::size_t>(chunk_count(gradient.size)));
-    visit_gradient(gradient,
-                   [&](const auto* values, std::int64_t size) { square_sums(values, size, sums.data()); });
+    visit_gradient(gradient, [&](const auto* values, std::int64_t size) { square_sums(values, size, sums.data()); });
     for (const double part : sums) sum += part;
   }
   const double factor = request.factor.value();
@@ -152,8 +151,7 @@ void clip_grad_value(std::span<const Tensor> parameters, double max_value) {
           "clip_grad_value: max_value must be finite and not negative; got ", max_value);
   const Gradients gradients = collect("clip_grad_value", parameters);
   bevel::detail::TableMemory memory;
-  on(gradients.device,
-     [&](auto backend) { detail::clamp_gradients(backend, gradients.arrays, max_value, memory); });
+  on(gradients.device, [&](auto backend) { detail::clamp_gradients(backend, gradients.arrays, max_value, memory); });
   gradients.mark_changed();
 }
 

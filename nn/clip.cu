@@ -1,5 +1,5 @@
-#include <bevel/core/cuda/launch.cuh>
 #include <bevel/nn/detail/clip_kernels.h>
+#include <bevel/core/cuda/launch.cuh>
 
 #include <algorithm>
 
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(chunk_threads)
   for (std::int64_t i = blockIdx.x; i < table.chunks; i += gridDim.x) {
     const Chunk chunk = find_chunk(table, i);
     const Gradient& gradient = bevel::detail::arrays_of(table)[chunk.array];
-    const double sum = block_sum(gradient.is_f64 ? square_sum<double>(gradient.data, chunk)
-                                                 : square_sum<float>(gradient.data, chunk));
+    const double sum =
+        block_sum(gradient.is_f64 ? square_sum<double>(gradient.data, chunk) : square_sum<float>(gradient.data, chunk));
     if (threadIdx.x == 0) sums[i] = sum;
   }
   if (!bevel::detail::last_block(request.arrived)) return;
@@ -115,8 +115,7 @@ void change(Cuda backend, std::span<const Gradient> gradients, const F& f, Table
 
 }  // namespace
 
-void gradient_norm(Cuda backend, std::span<const Gradient> gradients, const NormRequest& request,
-                   TableMemory& memory) {
+void gradient_norm(Cuda backend, std::span<const Gradient> gradients, const NormRequest& request, TableMemory& memory) {
   const gpu::DeviceGuard guard(backend.device);
   const Table table = bevel::detail::make_table(gradients, memory, backend.device);
   const Tensor sums = Tensor::empty({table.chunks}, {.dtype = f64, .device = backend.device});

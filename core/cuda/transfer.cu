@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(threads) transfer_kernel(const __grid_constant
   for (int i = 0; i < batch.copy_count; ++i) copy_array(batch.copies[i], first, step);
   if (blockIdx.x > 0 || threadIdx.x >= batch.number_count) return;
   const Transfers::Number& number = batch.numbers[threadIdx.x];
-  if (number.bytes == 8) {
+  if (number.bytes == 8 && reinterpret_cast<std::uintptr_t>(number.to) % 8 == 0) {
     *static_cast<std::uint64_t*>(number.to) = number.bits;
     return;
   }
@@ -50,8 +50,7 @@ void launch_batch(Device device, const Batch& batch) {
   for (int i = 0; i < batch.copy_count; ++i) bytes = std::max(bytes, batch.copies[i].bytes);
   const std::size_t most = 4 * static_cast<std::size_t>(multiprocessors(device));
   const std::size_t blocks = std::clamp<std::size_t>((bytes / 16 + threads - 1) / threads, 1, most);
-  launch(transfer_kernel,
-         {.blocks = static_cast<unsigned>(blocks), .threads = threads, .stream = stream(device)},
+  launch(transfer_kernel, {.blocks = static_cast<unsigned>(blocks), .threads = threads, .stream = stream(device)},
          "transfer", batch);
 }
 

@@ -83,7 +83,8 @@ struct TableMemory {
 
   // The uploaded bytes, where they lie on the device.
   const unsigned char* upload(const std::vector<unsigned char>& bytes, Device on) {
-    const bool fits = device.defined() && device.device() == on && device.numel() == static_cast<std::int64_t>(bytes.size());
+    const bool fits =
+        device.defined() && device.device() == on && device.numel() == static_cast<std::int64_t>(bytes.size());
     if (!fits || uploaded != bytes || recording) {
       // A recorded launch reads its table at every replay: it gets one of its own.
       const Unrecorded now;

@@ -42,7 +42,8 @@ void scale_gradients(Cpu backend, std::span<const Gradient> gradients, const dou
 void scale_gradients(Cuda backend, std::span<const Gradient> gradients, const double* scale,
                      bevel::detail::TableMemory& memory);
 
-void clamp_gradients(Cpu backend, std::span<const Gradient> gradients, double limit, bevel::detail::TableMemory& memory);
+void clamp_gradients(Cpu backend, std::span<const Gradient> gradients, double limit,
+                     bevel::detail::TableMemory& memory);
 void clamp_gradients(Cuda backend, std::span<const Gradient> gradients, double limit,
                      bevel::detail::TableMemory& memory);
 

@@ -30,8 +30,7 @@ void Optimizer::add_items(const char* function, std::span<const Tensor> paramete
     if (std::any_of(added.begin(), added.end(), is_it)) continue;
     require(std::none_of(items_.begin(), items_.end(), is_it), function, ": a parameter of shape ", parameter.shape(),
             " is in another group already");
-    added.push_back(
-        {.parameter = parameter, .group = rates_->now.size(), .index = items_.size() + added.size()});
+    added.push_back({.parameter = parameter, .group = rates_->now.size(), .index = items_.size() + added.size()});
   }
   rates_->base.push_back(lr);
   rates_->now.push_back(lr);
@@ -118,8 +117,9 @@ std::vector<Optimizer::Batch> Optimizer::collect() {
 // What multiplies all gradients, in the memory of their device.
 bevel::detail::Factor Optimizer::gradient_factor(const std::vector<Batch>& batches, const Tensor& factor) {
   if (factor.defined())
-    require(factor.numel() == 1 && (factor.dtype() == f32 || factor.dtype() == f64), "Optimizer::step: the factor must ",
-            "be one number of f32 or f64; it is ", factor.dtype(), " ", factor.shape());
+    require(factor.numel() == 1 && (factor.dtype() == f32 || factor.dtype() == f64),
+            "Optimizer::step: the factor must ", "be one number of f32 or f64; it is ", factor.dtype(), " ",
+            factor.shape());
   if (!factor.defined() && max_norm_ == 0) return {};
   const std::shared_ptr<detail::Place>& place = batches[0].place;
   for (const Batch& batch : batches)
@@ -193,13 +193,12 @@ double Optimizer::lr() const {
 void Optimizer::set_lr(double lr) {
   require(std::isfinite(lr) && lr >= 0, "set_lr: lr must be finite and not negative; got ", lr);
   const double first = rates_->base.at(0);
-  for (std::size_t i = 0; i < rates_->now.size(); ++i)
-    rates_->now[i] = first > 0 ? lr * (rates_->base[i] / first) : lr;
+  for (std::size_t i = 0; i < rates_->now.size(); ++i) rates_->now[i] = first > 0 ? lr * (rates_->base[i] / first) : lr;
 }
 
 void Optimizer::set_max_grad_norm(double max_norm) {
-  require(std::isfinite(max_norm) && max_norm >= 0,
-          "set_max_grad_norm: max_norm must be finite and not negative; got ", max_norm);
+  require(std::isfinite(max_norm) && max_norm >= 0, "set_max_grad_norm: max_norm must be finite and not negative; got ",
+          max_norm);
   max_norm_ = max_norm;
 }
 

@@ -4,9 +4,9 @@
 // elements that do not fill one, go element by element in the same kernel.
 #pragma once
 
-#include <bevel/core/cuda/launch.cuh>
 #include <bevel/ops/kernel/broadcast.h>
 #include <bevel/ops/kernel/pack.h>
+#include <bevel/core/cuda/launch.cuh>
 
 #include <algorithm>
 #include <cstdint>

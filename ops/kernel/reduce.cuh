@@ -5,9 +5,9 @@
 // launch combines the partial results.
 #pragma once
 
-#include <bevel/core/cuda/launch.cuh>
 #include <bevel/core/tensor.h>
 #include <bevel/ops/kernel/reduce.h>
+#include <bevel/core/cuda/launch.cuh>
 
 #include <algorithm>
 
@@ -115,10 +115,9 @@ void launch_rows(Cuda backend, const In* in, const ReduceStep& step, std::int64_
   const int width = step.reduced <= 1024 ? 32 : reduce_threads;
   const std::int64_t groups = reduce_threads / width;
   const std::int64_t blocks = std::min((step.outer * splits + groups - 1) / groups, reduce_most_blocks);
-  gpu::launch(
-      reduce_rows<In, Reducer, Store>,
-      {.blocks = static_cast<unsigned>(blocks), .threads = reduce_threads, .stream = gpu::stream(backend)},
-      "reduce_rows", in, step.outer, step.reduced, splits, split_length, width, reducer, store);
+  gpu::launch(reduce_rows<In, Reducer, Store>,
+              {.blocks = static_cast<unsigned>(blocks), .threads = reduce_threads, .stream = gpu::stream(backend)},
+              "reduce_rows", in, step.outer, step.reduced, splits, split_length, width, reducer, store);
 }
 
 template <class In, class Reducer, class Store>

@@ -1,6 +1,6 @@
-#include <bevel/core/cuda/launch.cuh>
 #include <bevel/ops/kernel/strided.h>
 #include <bevel/ops/kernel/width.h>
+#include <bevel/core/cuda/launch.cuh>
 
 #include <algorithm>
 

@@ -39,10 +39,10 @@ void tie_weights_step(Cuda backend, const Tensor& in, const ReduceStep& step, co
   const Tensor counts = count_ties(backend, in, step, extreme);
   const std::int64_t blocks = std::min<std::int64_t>((in.numel() + reduce_threads - 1) / reduce_threads, 1 << 20);
   visit_floating(in.dtype(), "max and min", [&]<class T>() {
-    gpu::launch(
-        write_tie_weights<T>,
-        {.blocks = static_cast<unsigned>(blocks), .threads = reduce_threads, .stream = gpu::stream(backend)},
-        "write_tie_weights", in.data<T>(), step, extreme.data<T>(), counts.data<std::int64_t>(), weights.data<T>());
+    gpu::launch(write_tie_weights<T>,
+                {.blocks = static_cast<unsigned>(blocks), .threads = reduce_threads, .stream = gpu::stream(backend)},
+                "write_tie_weights", in.data<T>(), step, extreme.data<T>(), counts.data<std::int64_t>(),
+                weights.data<T>());
   });
 }
 

@@ -1,7 +1,7 @@
 #include <bevel/core/capture.h>
 #include <bevel/core/half_copy.h>
-#include <bevel/nn/conv2d.h>
 #include <bevel/nn/activation.h>
+#include <bevel/nn/conv2d.h>
 #include <bevel/nn/dropout.h>
 #include <bevel/nn/evonorm2d.h>
 #include <bevel/nn/linear.h>
@@ -113,8 +113,7 @@ class CaptureTest : public DeviceTest {
   void train(Training& training, const Shape& input, Step&& step) {
     optim::Schedule schedule{*training.optimizer, optim::OneCycle{.max_lr = 1e-2, .steps = 12}};
     for (std::uint64_t i = 0; i < 12; ++i) {
-      training.losses.push_back(
-          step(random(input, 100 + i), random({input[0], 4}, 200 + i)).detach());
+      training.losses.push_back(step(random(input, 100 + i), random({input[0], 4}, 200 + i)).detach());
       schedule.step();
     }
   }
@@ -186,7 +185,9 @@ TEST_P(CaptureTest, AnotherShapeHasAnotherRecord) {
 }
 
 TEST_P(CaptureTest, RandomNumbersGoOn) {
-  const auto body = [this](const Tensor& x) { return x + rand({4}, {.device = device()}) + randn({4}, {.device = device()}); };
+  const auto body = [this](const Tensor& x) {
+    return x + rand({4}, {.device = device()}) + randn({4}, {.device = device()});
+  };
   const Tensor x = Tensor::zeros({4}, {.device = device()});
   manual_seed(9);
   std::vector<Tensor> expected;
@@ -250,7 +251,7 @@ TEST_P(CaptureTest, WhatNeedsTheHostIsAnErrorThatNamesIt) {
       {"synchronize", [&](const Tensor& x) { synchronize(x.device()); }},
       {"Stream::synchronize", [&](const Tensor& x) { current_stream(x.device()).synchronize(); }},
       {"randperm", [](const Tensor& x) { randperm(3, x.device()); }},
-      {"on cpu", [&](const Tensor&) { on_cpu* 2.0; }},
+      {"on cpu", [&](const Tensor&) { on_cpu * 2.0; }},
       {"does nothing", [](const Tensor&) {}}};
   for (const auto& [name, body] : bodies) {
     auto step = capture([&, &body = body](const Tensor& x) {

@@ -1,6 +1,6 @@
-#include <bevel/core/cuda/launch.cuh>
 #include <bevel/nn/optim/detail/update.h>
 #include <bevel/ops/kernel/pack.h>
+#include <bevel/core/cuda/launch.cuh>
 
 namespace bevel::optim::detail {
 

@@ -29,8 +29,8 @@ struct Slot {
   T* parameter = nullptr;
   const T* gradient = nullptr;
   T* moments[2] = {nullptr, nullptr};
-  T* average = nullptr;       // moving average of the parameter, or null
-  void* half = nullptr;       // half copy of the parameter, or null
+  T* average = nullptr;  // moving average of the parameter, or null
+  void* half = nullptr;  // half copy of the parameter, or null
   bool half_is_bf16 = false;
   Progress* progress = nullptr;
   const double* rate = nullptr;  // learning rate
