@@ -1,4 +1,5 @@
 #include <bevel/core/node.h>
+#include <bevel/core/profile.h>
 
 #include <atomic>
 
@@ -74,6 +75,7 @@ bool needs_history(std::span<const Tensor> inputs) {
 
 void detail::record_node(const char* name, std::span<Tensor* const> outputs, std::span<const Tensor> inputs,
                          std::span<const Tensor> saved, BackwardFunction function, RecordOptions options) {
+  profile_mark("forward", name);
   auto node = std::make_shared<Node>();
   node->name = name;
   node->number = ++nodes_made;

@@ -1,5 +1,6 @@
 // The backward walk.
 #include <bevel/core/node.h>
+#include <bevel/core/profile.h>
 
 #include <algorithm>
 #include <map>
@@ -175,7 +176,11 @@ class Engine {
               "); pass {.retain_graph = true} to the first one");
       require(!create_graph_ || node.differentiable, "backward with create_graph: ", node.name,
               " has no differentiable backward");
-      Gradients gradients = node.function(Backward(node, wanted, retain_));
+      Gradients gradients = [&] {
+        const Range range(node.name);
+        return node.function(Backward(node, wanted, retain_));
+      }();
+      detail::profile_mark("backward", node.name);
       check(node, gradients);
       forget(node);
       for (std::size_t i = 0; i < gradients.size(); ++i)
@@ -248,10 +253,12 @@ class Engine {
 };
 
 void backward(const Tensor& output, const Tensor& gradient, BackwardOptions options) {
+  const Range range("backward");
   Engine engine(options.retain_graph, options.create_graph);
   engine.add_root("backward", output, gradient);
   engine.walk();
   engine.accumulate();
+  detail::profile_mark("backward", "accumulate");
 }
 
 Gradients grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const GradOptions& options) {

@@ -1,4 +1,5 @@
 #include <bevel/core/autograd.h>
+#include <bevel/core/profile.h>
 #include <bevel/nn/module.h>
 
 #include <utility>
@@ -18,6 +19,11 @@ void Visitor::operator()(std::string_view name, Module& child) {
   prefix_.append(".");
   child.visit(*this);
   prefix_.resize(length);
+}
+
+Tensor Module::operator()(const Tensor& input) {
+  const Range range("forward");
+  return forward(input);
 }
 
 Tensor Module::forward(const Tensor&) {

@@ -74,7 +74,7 @@ class Module {
   // The output for `input`. A module with inputs of another kind declares its own functions and leaves this one, which
   // is an Error.
   virtual Tensor forward(const Tensor& input);
-  Tensor operator()(const Tensor& input) { return forward(input); }
+  Tensor operator()(const Tensor& input);
 
   // Calls the visitor with each member, always in the same order. Nothing to do without members.
   virtual void visit(Visitor& visitor);

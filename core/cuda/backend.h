@@ -46,4 +46,14 @@ Graph end_capture(void* stream, Device device);
 void abandon_capture(void* stream, Device device) noexcept;
 void launch_graph(const Graph& graph, void* stream, Device device);
 
+
+// --- profiling ---
+
+void open_range(const char* name);
+void close_range();
+// An event that keeps the time at which the stream gets there.
+std::shared_ptr<void> record_time(void* stream, Device device);
+// Waits until both have come.
+double seconds_between(void* from, void* to);
+
 }  // namespace bevel::gpu

@@ -1,4 +1,5 @@
 #include <bevel/core/cuda/launch.cuh>
+#include <bevel/core/cuda/runtime.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include <bevel/core/autograd.h>
 #include <bevel/core/philox.h>
+#include <bevel/core/profile.h>
 #include <bevel/nn/data/detail/batches.h>
 
 #include <condition_variable>
@@ -167,6 +168,7 @@ void Batches::work(Epoch& epoch, std::size_t worker) {
 
 std::vector<Tensor> Batches::next() {
   if (!epoch_) return {};
+  const Range range("data");
   Epoch& epoch = *epoch_;
   if (epoch.handed_out == epoch.count) {
     stop();
@@ -190,6 +192,7 @@ std::vector<Tensor> Batches::next() {
     stop();
     throw;
   }
+  profile_mark("data", "next batch");
   return std::move(result.parts);
 }
 

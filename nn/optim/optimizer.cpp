@@ -1,5 +1,6 @@
 #include <bevel/core/autograd.h>
 #include <bevel/core/half_copy.h>
+#include <bevel/core/profile.h>
 #include <bevel/nn/detail/clip_kernels.h>
 #include <bevel/nn/optim/detail/place.h>
 #include <bevel/nn/optim/optimizer.h>
@@ -167,6 +168,7 @@ void Optimizer::register_replay(const std::vector<Batch>& batches) const {
 }
 
 void Optimizer::step(const StepOptions& options) {
+  const Range range("optimizer");
   std::vector<Batch> batches = collect();
   if (batches.empty()) return;
   if (bevel::detail::recording)
@@ -184,6 +186,7 @@ void Optimizer::step(const StepOptions& options) {
       bevel::detail::half_copy_written(item->parameter);
     }
   }
+  bevel::detail::profile_mark("optimizer", "step");
 }
 
 double Optimizer::lr() const {

@@ -7,6 +7,7 @@
 #include <bevel/ops/kernel/broadcast.h>
 #include <bevel/ops/kernel/pack.h>
 #include <bevel/core/cuda/launch.cuh>
+#include <bevel/core/cuda/runtime.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <bevel/core/tensor.h>
 #include <bevel/ops/kernel/reduce.h>
 #include <bevel/core/cuda/launch.cuh>
+#include <bevel/core/cuda/runtime.h>
 
 #include <algorithm>
 

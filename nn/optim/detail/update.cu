@@ -1,6 +1,7 @@
 #include <bevel/nn/optim/detail/update.h>
 #include <bevel/ops/kernel/pack.h>
 #include <bevel/core/cuda/launch.cuh>
+#include <bevel/core/cuda/runtime.h>
 
 namespace bevel::optim::detail {
 
