@@ -9,9 +9,11 @@
 
 namespace bevel {
 
-// automatic: the fastest that the build has and the shape allows. cudnn: cuDNN wherever it has an engine. columns: the
-// library's own way, pictures unfolded into columns and cuBLASLt.
-enum class ConvBackend : std::uint8_t { automatic, cudnn, columns };
+// automatic: direct, where that fits, else cudnn, else columns.
+// direct: the library's own kernels for few channels (ops/conv2d/few_channels.cu), else columns.
+// cudnn: cuDNN wherever it has an engine, else columns.
+// columns: pictures unfolded into columns, and cuBLASLt; every shape and dtype.
+enum class ConvBackend : std::uint8_t { automatic, direct, cudnn, columns };
 
 // Order of the fields as given.
 struct ConvSettings {

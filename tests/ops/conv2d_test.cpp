@@ -10,6 +10,7 @@
 #include <bevel/ops/pointwise/binary.h>
 #include <bevel/ops/pointwise/cast.h>
 
+#include <bit>
 #include <cstdio>
 #include <fstream>
 
@@ -255,6 +256,56 @@ TEST(Conv2dCuda, AgreesWithTheCpuAndItself) {
         }
       }
   }
+}
+
+// The library's own kernels for few channels: every edge of a picture, blocks that end within one, shares of one row.
+const Case narrow_cases[] = {
+    {3, 8, 64, 3, 32, 3, {.stride = 2, .padding = 1}},
+    {70, 32, 64, 3, 32, 3, {.stride = 2, .padding = 1}},
+    {2, 22, 128, 3, 32, 3, {.stride = 2, .padding = 1}},
+    {1, 4, 32, 32, 32, 3, {.padding = 1}},
+    {90, 7, 32, 32, 32, 3, {.padding = 1}},
+    {5, 9, 64, 32, 32, 3, {.padding = 1}},
+    {9, 12, 64, 32, 64, 3, {.stride = 2, .padding = 1}},
+};
+
+TEST(Conv2dCuda, DirectKernelsForFewChannels) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const WithConvSettings settings({.backend = ConvBackend::direct});
+  set_matmul_precision(Precision::tf32);
+  for (const Case& c : narrow_cases) {
+    const auto reference = run(c, f64, cpu);
+    for (const Dtype dtype : {f32, bf16, f16}) {
+      if (c.out == 64 && dtype != f32) continue;
+      const auto first = run(c, dtype, cuda());
+      EXPECT_EQ(detail::last_conv_engine(), "direct") << text(c) << " " << dtype;
+      const auto second = run(c, dtype, cuda());
+      const double most = dtype == bf16 ? 6e-3 : 1e-3;
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        EXPECT_TRUE(bit_equal(first[i], second[i])) << text(c) << " " << dtype << " " << i;
+        EXPECT_LT(relative_error(first[i], reference[i]), most) << text(c) << " " << dtype << " " << i;
+      }
+    }
+  }
+  set_matmul_precision(Precision::full);
+}
+
+// A NaN in one pixel reaches the outputs that see it, and no others.
+TEST(Conv2dCuda, DirectKernelsKeepNanWhereItIs) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  set_matmul_precision(Precision::tf32);
+  for (const Case& c : {narrow_cases[0], narrow_cases[3]})
+    for (const Dtype dtype : {f32, bf16, f16}) {
+      Tensor host = random_tensor(input_shape(c), {.dtype = f32, .seed = 1});
+      for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::bit_cast<float>(0x7FFFFFFFU)}) {
+        host.data<float>()[(1 * c.width + 5) * c.channels + 1] = value;  // row 1, column 5
+        const Tensor w = random_tensor(weight_shape(c), {.dtype = f32, .seed = 2});
+        const auto got = conv2d(cast(host.to(cuda()), dtype), cast(w.to(cuda()), dtype), {}, c.options).to_vector();
+        const auto expected = conv2d(host, w, {}, c.options).to_vector();
+        for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(std::isnan(got[i]), std::isnan(expected[i])) << text(c);
+      }
+    }
+  set_matmul_precision(Precision::full);
 }
 
 // f32 as TF32: close to 10 bits of mantissa, and not closer, or the tensor cores were not used.

@@ -11,37 +11,41 @@ bool is_product(const ConvShape& s) {
   return s.taps() == 1 && s.stride == Pair(1) && s.padding == Pair(0);
 }
 
-bool wants_cudnn(const ConvShape& shape) {
-  switch (conv_settings().backend) {
-    case ConvBackend::cudnn:
-      return true;
-    case ConvBackend::columns:
-      return false;
-    default:
-      return !is_product(shape);
-  }
+bool wants_cudnn(ConvBackend backend, const ConvShape& shape) {
+  return backend == ConvBackend::cudnn || (backend == ConvBackend::automatic && !is_product(shape));
+}
+bool wants_direct(ConvBackend backend) {
+  return backend == ConvBackend::automatic || backend == ConvBackend::direct;
 }
 
 }  // namespace
 
 void conv_forward(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias,
                   const Tensor& output) {
+  const ConvBackend wanted = conv_settings().backend;
+  if (wants_direct(wanted) && direct_forward(backend, shape, input, weight, bias, output)) return;
   if constexpr (has_cudnn)
-    if (wants_cudnn(shape) && cudnn_forward(backend, shape, input, weight, bias, output)) return;
+    if (wants_cudnn(wanted, shape) && cudnn_forward(backend, shape, input, weight, bias, output)) return;
   columns_forward(backend, shape, input, weight, bias, output);
 }
 
 void conv_data_gradient(Cuda backend, const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight,
                         const Tensor& input_gradient) {
+  const ConvBackend wanted = conv_settings().backend;
+  if (wants_direct(wanted) && direct_data_gradient(backend, shape, output_gradient, weight, input_gradient)) return;
   if constexpr (has_cudnn)
-    if (wants_cudnn(shape) && cudnn_data_gradient(backend, shape, output_gradient, weight, input_gradient)) return;
+    if (wants_cudnn(wanted, shape) && cudnn_data_gradient(backend, shape, output_gradient, weight, input_gradient))
+      return;
   columns_data_gradient(backend, shape, output_gradient, weight, input_gradient);
 }
 
 void conv_filter_gradient(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,
                           const Tensor& weight_gradient) {
+  const ConvBackend wanted = conv_settings().backend;
+  if (wants_direct(wanted) && direct_filter_gradient(backend, shape, input, output_gradient, weight_gradient)) return;
   if constexpr (has_cudnn)
-    if (wants_cudnn(shape) && cudnn_filter_gradient(backend, shape, input, output_gradient, weight_gradient)) return;
+    if (wants_cudnn(wanted, shape) && cudnn_filter_gradient(backend, shape, input, output_gradient, weight_gradient))
+      return;
   columns_filter_gradient(backend, shape, input, output_gradient, weight_gradient);
 }
 

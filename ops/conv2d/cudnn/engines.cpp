@@ -167,8 +167,8 @@ void propose(cudnnBackendHeurMode_t mode, const Descriptor& graph, const CudnnPr
         std::find(behaviour.begin(), behaviour.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != behaviour.end();
     std::string name = name_of(config, engine);
     if (std::any_of(engines.begin(), engines.end(), [&](const Engine& e) { return e.name == name; })) continue;
-    engines.push_back(
-        {std::move(config), std::move(name), !has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC), compiled});
+    engines.push_back({std::move(config), std::move(name), !has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC),
+                       has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE), compiled});
   }
 }
 

@@ -27,6 +27,7 @@ struct Engine {
   Descriptor config;
   std::string name;  // engine and knobs, such as eng42{3=1,11=64}; the same engine has the same name in every run
   bool deterministic = true;
+  bool tensor_cores = false;
   bool compiled_at_run_time = false;
 };
 

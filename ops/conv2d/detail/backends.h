@@ -21,4 +21,12 @@ bool cudnn_data_gradient(Cuda backend, const ConvShape& shape, const Tensor& out
 bool cudnn_filter_gradient(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,
                            const Tensor& weight_gradient);
 
+// The library's own kernels for few channels. False, with nothing done, where they do not fit.
+bool direct_forward(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                    const Tensor& output);
+bool direct_data_gradient(Cuda backend, const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight,
+                          const Tensor& input_gradient);
+bool direct_filter_gradient(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,
+                            const Tensor& weight_gradient);
+
 }  // namespace bevel::detail

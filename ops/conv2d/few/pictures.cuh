@@ -1,0 +1,265 @@
+// Convolutions of pictures with 3 channels to 32, kernel 3x3, stride 2, padding 1: forward and gradient of the weights.
+//
+// The 27 products under an output pixel are one short side of a matrix product; its operands are gathered from rows of
+// the picture in shared memory, where the nine values under a row of the kernel lie side by side.
+#pragma once
+
+#include <bevel/core/cuda/launch.cuh>
+#include <bevel/ops/conv2d/few/filter.cuh>
+
+namespace bevel::detail::few {
+
+inline constexpr int window = 27;  // 3 rows of the kernel times 9 values
+
+// A row of a picture in shared memory: 16 bytes of zeros on both sides.
+template <class T>
+struct PictureRow {
+  static constexpr int pad = 16 / static_cast<int>(sizeof(T));
+
+  static __host__ __device__ int bytes(int width) { return width * 3 * static_cast<int>(sizeof(T)) + 32; }
+  static __device__ void load(char* to, const T* from, int width) {
+    const int chunks = width * 3 * static_cast<int>(sizeof(T)) / 16;
+    for (int i = threadIdx.x; i < chunks; i += threads) copy_async(to + 16 + i * 16, from + i * pad);
+  }
+  // Where value `k` of a window lies: in row k / 9 of the kernel, at this distance from the window's place in the row.
+  // Beyond the window: a place that may be read.
+  static __device__ int offset(int k) { return k < window ? k % 9 - 3 + pad : pad; }
+  static __device__ int kernel_row(int k) { return k < window ? k / 9 : 2; }
+};
+
+// The ring of picture rows: slot of row r is (r + 1) % count, r >= -1.
+template <class T, int count>
+struct PictureRing {
+  char* rows;
+  int width, bytes;
+
+  __device__ PictureRing(char* shared, int picture_width)
+      : rows(shared), width(picture_width), bytes(PictureRow<T>::bytes(picture_width)) {
+    for (int i = threadIdx.x; i < count * bytes / 16; i += threads) reinterpret_cast<uint4*>(rows)[i] = uint4{};
+    __syncthreads();
+  }
+  __device__ void load(const T* x, int row) const {
+    if (row >= 0)
+      PictureRow<T>::load(rows + (row + 1) % count * bytes, x + static_cast<std::int64_t>(row) * width * 3, width);
+  }
+  __device__ const T* at(int first_slot, int row) const {
+    const int slot = first_slot + row;
+    return reinterpret_cast<const T*>(rows + (slot >= count ? slot - count : slot) * bytes);
+  }
+};
+
+template <class T, int stage_rows, int stages>
+std::size_t picture_forward_bytes(int width) {
+  return static_cast<std::size_t>(Depth<2, stage_rows, stages>::x * PictureRow<T>::bytes(2 * width));
+}
+
+// y[p, o] = sum over k of window(p)[k] weight[o, k]. Columns of the product are permuted so that a thread holds eight
+// adjacent channels of a pixel: column n of tile j is channel n / 2 * 8 + 2 j + n % 2.
+template <class T, int stage_rows, int stages>
+__global__ void __launch_bounds__(threads, 2) picture_forward_kernel(const T* x, const T* weight, T* y, Rows rows) {
+  gpu::begin_kernel();
+  constexpr bool is_half = sizeof(T) == 2;
+  constexpr int step = is_half ? 16 : 8;
+  constexpr int steps = 32 / step;
+  using D = Depth<2, stage_rows, stages>;
+  using Row = PictureRow<T>;
+  extern __shared__ __align__(128) char shared[];
+  const PictureRing<T, D::x> ring(shared, 2 * rows.width);
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  const int g = lane / 4;
+  const int t = lane % 4;
+  const int begin = blockIdx.x * rows.rows_per_block;
+  const int end = min(rows.count, begin + rows.rows_per_block);
+  const auto load_stage = [&](int first) {
+    for (int q = first; q < min(end, first + stage_rows); ++q) {
+      ring.load(x, 2 * q);
+      ring.load(x, 2 * q + 1);
+    }
+    commit_copies();
+  };
+  if (begin < end) ring.load(x, 2 * begin - 1);
+#pragma unroll
+  for (int i = 0; i < stages; ++i) load_stage(begin + i * stage_rows);
+
+  // The value of a window that this thread needs as number i of its operands, i < 8.
+  const auto value_of = [&](int i) {
+    return is_half ? i / 4 * 16 + i / 2 % 2 * 8 + 2 * t + i % 2 : i / 2 * 8 + i % 2 * 4 + t;
+  };
+  unsigned b[steps][4][2];
+#pragma unroll
+  for (int k = 0; k < steps; ++k)
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+        const T* const from = weight + (g / 2 * 8 + 2 * j + g % 2) * window;
+        const auto at = [&](int i) { return value_of(i) < window ? from[value_of(i)] : T(0.0F); };
+        if constexpr (is_half) {
+          const T low = at(k * 4 + part * 2);
+          const T high = at(k * 4 + part * 2 + 1);
+          b[k][j][part] = pair_of(&low, &high);
+        } else {
+          b[k][j][part] = rounded(at(k * 2 + part));
+        }
+      }
+
+  const int tiles = rows.width / 16;
+  for (int first = begin; first < end; first += stage_rows) {
+    wait_copies<stages - 1>();
+    __syncthreads();
+    load_stage(first + stages * stage_rows);
+    const int slot = 2 * first % D::x;
+    const int h0 = first % rows.height;
+    const int count = min(stage_rows, end - first) * tiles;
+    for (int tile = warp; tile < count; tile += threads / 32) {
+      const int row = tile / tiles;
+      const int pixel = tile % tiles * 16 + g;
+      const bool top = (h0 + row) % rows.height == 0;
+      const T* const x_rows[3] = {ring.at(slot, 2 * row), ring.at(slot, 2 * row + 1), ring.at(slot, 2 * row + 2)};
+      const auto at = [&](int i, int m) {
+        const int k = value_of(i);
+        const int kh = Row::kernel_row(k);
+        const T* const from = kh == 0 ? x_rows[0] : kh == 1 ? x_rows[1] : x_rows[2];
+        const T value = from[(pixel + m * 8) * 6 + Row::offset(k)];
+        return k >= window || (top && kh == 0) ? T(0.0F) : value;
+      };
+      float c[4][4] = {};
+#pragma unroll
+      for (int k = 0; k < steps; ++k) {
+        unsigned a[4];
+#pragma unroll
+        for (int part = 0; part < 2; ++part)
+#pragma unroll
+          for (int m = 0; m < 2; ++m)
+            if constexpr (is_half) {
+              const T low = at(k * 4 + part * 2, m);
+              const T high = at(k * 4 + part * 2 + 1, m);
+              a[part * 2 + m] = pair_of(&low, &high);
+            } else {
+              a[part * 2 + m] = rounded(at(k * 2 + part, m));
+            }
+#pragma unroll
+        for (int j = 0; j < 4; ++j) multiply(T(), c[j], a, b[k][j][0], b[k][j][1]);
+      }
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+        store_channels(y + (static_cast<std::int64_t>(first + row) * rows.width + pixel + m * 8) * slice + t * 8, c, m);
+    }
+  }
+  wait_copies<0>();
+}
+
+template <class T, int stage_rows, int stages>
+std::size_t picture_filter_bytes(int width) {
+  using D = Depth<2, stage_rows, stages>;
+  const int rows = D::y * width * PixelLayout<T, 40>::bytes + D::x * PictureRow<T>::bytes(2 * width);
+  return static_cast<std::size_t>(std::max(rows, slice * window * static_cast<int>(sizeof(float))));
+}
+
+// dw[o, k] = sum over pixels p of dy[p, o] window(p)[k], in partial sums [blocks, 32, 27].
+template <class T, int stage_rows, int stages>
+__global__ void __launch_bounds__(threads, 2)
+    picture_filter_kernel(const T* x, const T* dy, float* partial, Rows rows) {
+  gpu::begin_kernel();
+  constexpr bool is_half = sizeof(T) == 2;
+  constexpr int step = is_half ? 16 : 8;
+  using D = Depth<2, stage_rows, stages>;
+  using Row = PictureRow<T>;
+  using Y = PixelLayout<T, 40>;
+  extern __shared__ __align__(128) char shared[];
+  const int y_bytes = rows.width * Y::bytes;
+  char* const ys = shared;
+  const PictureRing<T, D::x> ring(shared + D::y * y_bytes, 2 * rows.width);
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  const int g = lane / 4;
+  const int t = lane % 4;
+  const int begin = blockIdx.x * rows.rows_per_block;
+  const int end = min(rows.count, begin + rows.rows_per_block);
+  const auto load_stage = [&](int first) {
+    for (int q = first; q < min(end, first + stage_rows); ++q) {
+      ring.load(x, 2 * q);
+      ring.load(x, 2 * q + 1);
+      Y::load_row(ys + q % D::y * y_bytes, dy + static_cast<std::int64_t>(q) * rows.width * slice, rows.width, slice,
+                  0);
+    }
+    commit_copies();
+  };
+  if (begin < end) ring.load(x, 2 * begin - 1);
+#pragma unroll
+  for (int i = 0; i < stages; ++i) load_stage(begin + i * stage_rows);
+
+  float c[2][4][4] = {};
+  const int groups = rows.width / step;
+  for (int first = begin; first < end; first += stage_rows) {
+    wait_copies<stages - 1>();
+    __syncthreads();
+    load_stage(first + stages * stage_rows);
+    const int x_slot = 2 * first % D::x;
+    const int y_slot = first % D::y;
+    const int h0 = first % rows.height;
+    const int count = min(stage_rows, end - first) * groups;
+    for (int i = warp; i < count; i += threads / 32) {
+      const int row = i / groups;
+      const int k0 = i % groups * step;
+      const int y_row = y_slot + row >= D::y ? y_slot + row - D::y : y_slot + row;
+      const char* const y = ys + y_row * y_bytes;
+      const bool top = (h0 + row) % rows.height == 0;
+      unsigned a[2][4];
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+        if constexpr (is_half) {
+          const int pixel = k0 + (lane >> 4) * 8 + lane % 8;
+          load_transposed(a[m], shared_address(y + Y::chunk(pixel, m * 2 + (lane >> 3 & 1))));
+        } else {
+          const float* const p = reinterpret_cast<const float*>(y) + (k0 + t) * 40 + m * 16 + g;
+          a[m][0] = rounded(p[0]);
+          a[m][1] = rounded(p[8]);
+          a[m][2] = rounded(p[4 * 40]);
+          a[m][3] = rounded(p[4 * 40 + 8]);
+        }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int k = j * 8 + g;
+        const int kh = Row::kernel_row(k);
+        const bool is_zero = k >= window || (top && kh == 0);
+        const T* const from = ring.at(x_slot, 2 * row + kh) + Row::offset(k);
+        unsigned b[2];
+#pragma unroll
+        for (int part = 0; part < 2; ++part)
+          if constexpr (is_half) {
+            const T* const p = from + (k0 + part * 8 + 2 * t) * 6;
+            b[part] = is_zero ? 0 : pair_of(p, p + 6);
+          } else {
+            b[part] = is_zero ? 0 : rounded(from[(k0 + part * 4 + t) * 6]);
+          }
+#pragma unroll
+        for (int m = 0; m < 2; ++m) multiply(T(), c[m][j], a[m], b[0], b[1]);
+      }
+    }
+  }
+  wait_copies<0>();
+
+  float* const total = reinterpret_cast<float*>(shared);
+  for (int part = 0; part < threads / 32; ++part) {
+    __syncthreads();
+    if (warp != part) continue;
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int k = j * 8 + t * 2 + (e & 1);
+          if (k >= window) continue;
+          float& at = total[(m * 16 + g + (e >> 1) * 8) * window + k];
+          at = part == 0 ? c[m][j][e] : at + c[m][j][e];
+        }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < slice * window; i += threads)
+    partial[static_cast<std::int64_t>(blockIdx.x) * (slice * window) + i] = total[i];
+}
+
+}  // namespace bevel::detail::few
