@@ -63,6 +63,7 @@ std::vector<Case> smooth_l1_cases(const Selection& selection);
 std::vector<Case> loss_cases(const Selection& selection);
 std::vector<Case> evonorm_cases(const Selection& selection);
 std::vector<Case> conv2d_cases(const Selection& selection);
+std::vector<Case> regressor_cases(const Selection& selection);
 std::vector<Case> optimizer_cases(const Selection& selection);
 
 // Uniform in [low, high); made from a pool of random numbers, repeated, so that large tensors are filled at the speed

@@ -48,11 +48,9 @@ std::vector<Case> select_cases(const Options& options, Device device) {
     const char* name;
     Lister cases;
   };
-  constexpr Group groups[] = {{"smooth_l1", smooth_l1_cases},
-                              {"losses", loss_cases},
-                              {"evonorm", evonorm_cases},
-                              {"conv2d", conv2d_cases},
-                              {"optimizer", optimizer_cases}};
+  constexpr Group groups[] = {{"smooth_l1", smooth_l1_cases}, {"losses", loss_cases},
+                              {"evonorm", evonorm_cases},     {"conv2d", conv2d_cases},
+                              {"regressor", regressor_cases}, {"optimizer", optimizer_cases}};
   const std::regex filter(options.filter);
   std::vector<Case> chosen;
   for (const Group& group : groups) {
@@ -145,7 +143,8 @@ int run_command(int argc, char** argv) {
   Options options;
   CLI::App app{"Times Bevel's operators through the public API and compares them with the memory's ceiling."};
   app.add_option("group", options.group, "what to measure")
-      ->check(CLI::IsMember({"all", "smooth_l1", "losses", "evonorm", "conv2d", "optimizer", "host", "mlp_step"}))
+      ->check(CLI::IsMember(
+          {"all", "smooth_l1", "losses", "evonorm", "conv2d", "regressor", "optimizer", "host", "mlp_step"}))
       ->capture_default_str();
   app.add_option("--device", options.device, "cpu, cuda, cuda:1 or auto")->capture_default_str();
   app.add_option("--dtype", options.dtypes, "f32, f64, bf16, f16; several, separated by commas")->delimiter(',');
