@@ -1,6 +1,8 @@
 #include <bevel/core/autograd.h>
+#include <bevel/core/half_copy.h>
 #include <bevel/ops/autocast.h>
 #include <bevel/ops/pointwise/cast.h>
+#include <bevel/ops/pointwise/detail/cast_kernels.h>
 
 namespace bevel {
 
@@ -22,8 +24,29 @@ Dtype autocast_dtype() {
 
 namespace detail {
 
+namespace {
+
+void convert(const Tensor& from, const Tensor& to) {
+  on(from.device(), [&](auto backend) { pointwise::cast_kernel(backend, to, from); });
+}
+
+// The parameter's copy in `dtype`, made now or kept from before, as an operator's output.
+Tensor rounded_parameter(const Tensor& parameter, Dtype dtype) {
+  Tensor copy = find_half_copy(parameter, dtype);
+  if (!copy.defined()) {
+    copy = no_grad([&] { return cast(parameter.detach(), dtype); });
+    keep_half_copy(parameter, copy, convert);
+  }
+  Tensor result = copy.detach();
+  record("cast", result, {parameter}, {}, [](const Backward& b) { return Gradients{cast(b.grad(), f32)}; });
+  return result;
+}
+
+}  // namespace
+
 Tensor autocast_operand(const Tensor& x) {
   if (current == f32 || !x.defined() || x.dtype() != f32) return x;
+  if (x.is_leaf() && x.requires_grad()) return rounded_parameter(x, current);
   return cast(x, current);
 }
 

@@ -59,6 +59,7 @@ struct TrainOptions {
   DataOptions data;
   std::string device = "auto";
   std::string norm = "S0";
+  std::string precision = "f32";
   bool augment = false, no_augment = false;  // whether the flags were given
   std::string out = "runs/bbox";
 };
@@ -89,6 +90,7 @@ void run(const TrainOptions& options) {
   settings.model.norm = parse_norm(options.norm);
   settings.augment = settings.augment && !options.no_augment;
   settings.device = bevel::parse_device(options.device);
+  settings.precision = parse_precision(options.precision);
   settings.out = options.out;
   train(settings, std::cout, is_terminal());
 }
@@ -112,6 +114,10 @@ void add_train(CLI::App& app) {
   CLI::Option* on = sub->add_flag("--augment", options->augment, what)->default_str("on");
   sub->add_flag("--no-augment", options->no_augment, "Take them as they are")->excludes(on);
   add_device(*sub, options->device);
+  sub->add_option("--precision", options->precision,
+                  "What convolutions compute in: f32, tf32 (CUDA), bf16 or f16; weights and losses stay f32")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16"}))
+      ->capture_default_str();
   sub->add_option("--out", options->out, "Folder for weights, log and a sheet of predictions")->capture_default_str();
   sub->callback([options] { run(*options); });
 }

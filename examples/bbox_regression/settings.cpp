@@ -31,6 +31,14 @@ Settings recipe_for_drawn() {
   return settings;
 }
 
+Precision parse_precision(const std::string& text) {
+  if (text == "f32") return Precision::f32;
+  if (text == "tf32") return Precision::tf32;
+  if (text == "bf16") return Precision::bf16;
+  if (text == "f16") return Precision::f16;
+  bevel::fail("unknown precision \"", text, "\"; there are f32, tf32, bf16 and f16");
+}
+
 void check(const Settings& settings) {
   check(settings.model);
   bevel::require(settings.model.size <= 1024, "--size must be at most 1024, not ", settings.model.size);

@@ -11,6 +11,13 @@
 
 namespace bbox {
 
+// What convolutions and matrix products compute in: f32 as it is or, on CUDA, rounded to TF32; or a half type, with f32
+// weights, statistics and losses.
+enum class Precision : std::uint8_t { f32, tf32, bf16, f16 };
+
+// "f32", "tf32", "bf16" or "f16". Error for anything else.
+Precision parse_precision(const std::string& text);
+
 struct Settings {
   std::filesystem::path data;  // a VOC folder; empty: drawn pictures
   std::string class_name;      // empty: the only class there is
@@ -25,6 +32,7 @@ struct Settings {
   bool augment = true;    // pictures from files; drawn ones are new in every epoch anyway
   std::uint64_t seed = 1;
   bevel::Device device = bevel::cpu;
+  Precision precision = Precision::f32;
   int workers = 2;
 
   int drawn_pictures = 2048;  // drawn for each epoch, where there is no data

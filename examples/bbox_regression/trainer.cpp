@@ -2,12 +2,17 @@
 
 #include <bevel/core/random.h>
 #include <bevel/nn/data/loader.h>
+#include <bevel/nn/gradient_scaler.h>
 #include <bevel/nn/optim/adam.h>
 #include <bevel/nn/schedule.h>
+#include <bevel/ops/autocast.h>
 #include <bevel/ops/loss/smooth_l1.h>
+#include <bevel/ops/matmul/matmul.h>
+#include <bevel/ops/pointwise/binary.h>
 
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <ostream>
 
 #include "batches.h"
@@ -53,18 +58,54 @@ struct Training {
   bool terminal;
 };
 
+// The precision of training steps while it lives.
+class StepPrecision {
+ public:
+  StepPrecision(Precision precision, const Regressor& model) : tf32_before_(bevel::matmul_precision()) {
+    if (precision == Precision::tf32) bevel::set_matmul_precision(bevel::Precision::tf32);
+    if (precision == Precision::bf16) dtype_ = bevel::bf16;
+    if (precision != Precision::f16) return;
+    dtype_ = bevel::f16;
+    scaler_.emplace(model.parameters());
+  }
+  ~StepPrecision() { bevel::set_matmul_precision(tf32_before_); }
+  StepPrecision(const StepPrecision&) = delete;
+  StepPrecision& operator=(const StepPrecision&) = delete;
+
+  // One step; returns its loss.
+  bevel::Tensor step(Regressor& model, const bevel::Tensor& pictures, const bevel::Tensor& boxes, double beta,
+                     bevel::optim::Optimizer& optimizer) {
+    optimizer.zero_grad();
+    bevel::SmoothL1Options options{.beta = beta};
+    if (scaler_) options.scale = scaler_->scale();
+    const bevel::Tensor loss = [&] {
+      const bevel::Autocast scope(dtype_);
+      return bevel::smooth_l1(model(pictures), boxes, options);
+    }();
+    loss.backward();
+    if (!scaler_) {
+      optimizer.step();
+      return loss.detach();
+    }
+    const bevel::Tensor result = bevel::div(loss.detach(), scaler_->scale());
+    scaler_->step(optimizer);
+    return result;
+  }
+
+ private:
+  bevel::Precision tf32_before_;
+  bevel::Dtype dtype_ = bevel::f32;
+  std::optional<bevel::nn::GradientScaler> scaler_;
+};
+
 // One pass over the loader; returns the mean loss of its batches.
 template <class Loader>
 double train_epoch(Regressor& model, Loader& loader, double beta, bevel::optim::Optimizer& optimizer,
-                   bevel::optim::Schedule& schedule) {
+                   bevel::optim::Schedule& schedule, StepPrecision& precision) {
   std::vector<bevel::Tensor> losses;  // read at the end, so that a GPU need not wait for the host in each step
   for (auto& [pictures, boxes] : loader) {
-    optimizer.zero_grad();
-    const bevel::Tensor loss = bevel::smooth_l1(model(pictures), boxes, {.beta = beta});
-    loss.backward();
-    optimizer.step();
+    losses.push_back(precision.step(model, pictures, boxes, beta, optimizer));
     schedule.step();
-    losses.push_back(loss.detach());
   }
   double sum = 0;
   for (const bevel::Tensor& loss : losses) sum += loss.item();
@@ -95,6 +136,7 @@ TrainingResult run(const Training& training, const Dataset& dataset) {
   bevel::optim::AdamW optimizer{model.parameters(), {.lr = settings.lr, .weight_decay = settings.weight_decay}};
   bevel::optim::Schedule schedule{
       optimizer, bevel::optim::OneCycle{.max_lr = settings.lr, .steps = settings.epochs * loader.size()}};
+  StepPrecision precision(settings.precision, model);
   make_folder(settings.out);
   Log log(settings.out / "log.csv");
   Progress progress(training.out, training.terminal, "training", settings.epochs);
@@ -102,7 +144,7 @@ TrainingResult run(const Training& training, const Dataset& dataset) {
   std::vector<CentreBox> predicted;
   for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
     const double lr = optimizer.lr();
-    result.last_loss = train_epoch(model, loader, settings.beta, optimizer, schedule);
+    result.last_loss = train_epoch(model, loader, settings.beta, optimizer, schedule, precision);
     if (epoch == 1) result.first_loss = result.last_loss;
     predicted = predict_boxes(model, training.held_out);
     result.last = score(predicted, training.held_out.boxes);

@@ -1,4 +1,5 @@
 #include <bevel/core/autograd.h>
+#include <bevel/ops/autocast.h>
 #include <bevel/ops/loss/detail/driver.h>
 
 #include <array>
@@ -239,8 +240,12 @@ Gradients loss_backward(const Loss& loss, const Backward& backward) {
 
 }  // namespace
 
-Tensor run_loss(const char* name, std::shared_ptr<const LossKernels> kernels, const Tensor& input, const Tensor& target,
-                const LossOptions& options) {
+Tensor run_loss(const char* name, std::shared_ptr<const LossKernels> kernels, const Tensor& input_given,
+                const Tensor& target_given, const LossOptions& options_given) {
+  const Tensor input = autocast_loss_input(input_given);
+  const Tensor target = autocast_loss_input(target_given);
+  LossOptions options = options_given;
+  options.weight = autocast_loss_input(options.weight);
   Loss loss = checked(name, std::move(kernels), input, target, options);
   const LossTensors tensors{input, target, options.weight, options.scale.tensor(),
                             options.normalizer ? options.normalizer->tensor() : Tensor()};

@@ -14,6 +14,13 @@ namespace bevel::detail::few {
 using Bf16 = __nv_bfloat16;
 using F16 = __half;
 
+// Older devices lack the instructions; the kernels are then empty shells that nobody launches.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+inline constexpr bool has_instructions = false;
+#else
+inline constexpr bool has_instructions = true;
+#endif
+
 inline constexpr int threads = 256;
 inline constexpr int slice = 32;  // channels that a block treats at a time
 
@@ -22,15 +29,16 @@ __device__ inline unsigned shared_address(const void* p) {
 }
 // 16 bytes from global to shared memory, without waiting.
 __device__ inline void copy_async(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from));
+  if constexpr (has_instructions)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from));
 }
 __device__ inline void commit_copies() {
-  asm volatile("cp.async.commit_group;");
+  if constexpr (has_instructions) asm volatile("cp.async.commit_group;");
 }
 // Until at most `n` of the groups committed last are under way.
 template <int n>
 __device__ inline void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(n));
+  if constexpr (has_instructions) asm volatile("cp.async.wait_group %0;" ::"n"(n));
 }
 
 // Four 8x8 matrices of two-byte elements; the address is that of row lane % 8 of matrix lane / 8.
@@ -47,21 +55,25 @@ __device__ inline void load_transposed(unsigned (&r)[4], unsigned address) {
 
 // c += a b with c [16, 8], a [16, k], b [k, 8]; k = 16 for half types, 8 for TF32.
 __device__ inline void multiply(Bf16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  if constexpr (has_instructions)
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ inline void multiply(F16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  if constexpr (has_instructions)
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ inline void multiply(float, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  if constexpr (has_instructions)
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // The matrix units cut the low 13 bits of an f32 off, which makes every product too small. Here the operand is first
