@@ -50,9 +50,26 @@ __device__ __forceinline__ void put_sum(std::uint64_t* slot, double sum) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(slot), "l"(~bits) : "memory");
 }
 
+// The sum in a slot, or zero bits while there is none.
+__device__ __forceinline__ std::uint64_t peek_sum(const std::uint64_t* slot) {
+  std::uint64_t bits;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(slot) : "memory");
+  return bits;
+}
+__device__ __forceinline__ double empty_slot(std::uint64_t* slot, std::uint64_t bits) {
+  *slot = 0;
+  return __longlong_as_double(static_cast<long long>(~bits));
+}
+
 // This thread's share of the sum over `count` slots, once all are full; empties them.
 __device__ __forceinline__ double take_sums(std::uint64_t* slots, unsigned count) {
-  constexpr int batch = 8;  // loads in flight: a single group in one round
+  if (count <= loss_threads) {  // the shortest way, for the smallest losses
+    if (threadIdx.x >= count) return 0;
+    std::uint64_t bits = 0;
+    while (bits == 0) bits = peek_sum(slots + threadIdx.x);
+    return empty_slot(slots + threadIdx.x, bits);
+  }
+  constexpr unsigned batch = 8;  // slots that are waited for at once
   double sum = 0;
   for (unsigned first = threadIdx.x; first < count; first += batch * loss_threads) {
     std::uint64_t bits[batch];
@@ -60,32 +77,26 @@ __device__ __forceinline__ double take_sums(std::uint64_t* slots, unsigned count
     while (is_empty) {
       is_empty = false;
 #pragma unroll
-      for (int k = 0; k < batch; ++k) {
-        bits[k] = ~std::uint64_t{0};  // 0.0
-        if (first + k * loss_threads < count)
-          asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
-                       : "=l"(bits[k])
-                       : "l"(slots + first + k * loss_threads)
-                       : "memory");
+      for (unsigned k = 0; k < batch; ++k) {
+        const unsigned i = first + k * loss_threads;
+        bits[k] = i < count ? peek_sum(slots + i) : ~std::uint64_t{0};
       }
 #pragma unroll
-      for (int k = 0; k < batch; ++k) is_empty = is_empty || bits[k] == 0;
+      for (unsigned k = 0; k < batch; ++k) is_empty = is_empty || bits[k] == 0;
     }
 #pragma unroll
-    for (int k = 0; k < batch; ++k) {
-      sum += __longlong_as_double(static_cast<long long>(~bits[k]));
-      if (first + k * loss_threads < count) slots[first + k * loss_threads] = 0;
-    }
+    for (unsigned k = 0; k < batch; ++k)
+      if (first + k * loss_threads < count) sum += empty_slot(slots + first + k * loss_threads, bits[k]);
   }
   return sum;
 }
 
-// The block's sum, for thread 0. All threads of the block take part.
-__device__ __forceinline__ double block_sum(double mine) {
+// The block's sum, for thread 0. All threads of the block take part. `call` counts the calls of a kernel from 0.
+__device__ __forceinline__ double block_sum(double mine, int call) {
   constexpr int warps = loss_threads / 32;
-  __shared__ double of_warp[warps];
+  __shared__ double of_warps[3][warps];  // one for each call, so that none is overwritten while it is read
+  double* const of_warp = of_warps[call];
   for (int step = 16; step > 0; step /= 2) mine += __shfl_down_sync(0xffffffffu, mine, step);
-  __syncthreads();  // of_warp may still be read
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
   if (threadIdx.x >= 32) return 0;
@@ -101,22 +112,22 @@ __device__ __forceinline__ void grid_sum(double mine, const LossWorkspace& works
   const unsigned of = blockIdx.x / group;
   const unsigned first = of * group;
   const unsigned last = min(first + group, gridDim.x) - 1;
-  double sum = block_sum(mine);
+  double sum = block_sum(mine, 0);
   if (blockIdx.x != last) {
     if (threadIdx.x == 0) put_sum(workspace.of_block() + blockIdx.x, sum);
     return;
   }
-  const auto add = [&](std::uint64_t* slots, unsigned count) {
+  const auto add = [&](std::uint64_t* slots, unsigned count, int call) {
     if (count == 0) return;
     const double others = take_sums(slots, count);
-    sum = block_sum(threadIdx.x == 0 ? others + sum : others);
+    sum = block_sum(threadIdx.x == 0 ? others + sum : others, call);
   };
-  add(workspace.of_block() + first, last - first);
+  add(workspace.of_block() + first, last - first, 1);
   if (last != gridDim.x - 1) {
     if (threadIdx.x == 0) put_sum(workspace.of_group() + of, sum);
     return;
   }
-  add(workspace.of_group(), of);
+  add(workspace.of_group(), of, 2);
   if (threadIdx.x == 0) write(sum);
 }
 

@@ -529,6 +529,29 @@ TEST_F(SmoothL1CudaTest, MeanOfTwoToThe28Elements) {
   EXPECT_NEAR(smooth_l1(input, target, {.beta = 0.2}).item() / expected, 1, 1e-6);
 }
 
+// Sizes about those where a kernel's blocks or the groups of their sums become more; each kernel must also leave the
+// workspace as it found it.
+TEST_F(SmoothL1CudaTest, SumsOverAnyNumberOfBlocks) {
+  constexpr std::int64_t tile = 4096;  // floats of a block of a large pass
+  const std::int64_t most = 5000 * tile + 9;
+  const Tensor input = add(Tensor::zeros({most}, {.device = cuda()}), 2.0);
+  const Tensor target = Tensor::zeros({most}, {.device = cuda()});
+  for (const std::int64_t count : {std::int64_t{1}, std::int64_t{7}, std::int64_t{1024}, std::int64_t{1025},
+                                   std::int64_t{1} << 19, (std::int64_t{1} << 19) + 4, 2048 * tile - 1, 2048 * tile,
+                                   2048 * tile + 4, 2304 * tile, most, std::int64_t{1}}) {
+    const Tensor x = input.view({count}).detach().set_requires_grad();
+    const Tensor t = target.view({count});
+    const Tensor fused = smooth_l1(x, t, {.reduction = Reduction::sum});
+    EXPECT_EQ(fused.item(), static_cast<double>(static_cast<float>(1.5 * static_cast<double>(count)))) << count;
+    EXPECT_TRUE(bit_equal(smooth_l1(x.detach(), t, {.reduction = Reduction::sum}), fused)) << count;
+    // From the first odd address on, element by element.
+    if (count < 5) continue;
+    const Tensor odd =
+        smooth_l1(input.view({count - 1}, 1), target.view({count - 1}, 1), {.reduction = Reduction::sum});
+    EXPECT_EQ(odd.item(), static_cast<double>(static_cast<float>(1.5 * static_cast<double>(count - 1)))) << count;
+  }
+}
+
 TEST_F(SmoothL1CudaTest, LossScaleOfTwoToThe28HalfElements) {
   const std::int64_t count = std::int64_t{1} << 28;
   const Tensor input = Tensor::zeros({count}, {.dtype = f16, .device = cuda(), .requires_grad = true});
