@@ -63,7 +63,7 @@ __device__ __forceinline__ void reduce_loss(double sum, const LossWorkspace& wor
 }
 
 // The elements of one pack: formula, weights, value, gradients. What is the same for all elements of a pass is asked by
-// branches that all threads take alike; the usual case (no weight, gradient of the input alone) passes them by.
+// branches that all threads take alike; the usual case (a sum, the gradient of the input, no weight) asks only once.
 template <class F, class T, bool Value, bool Gradient>
 struct LossBody {
   using C = compute_t<T>;
@@ -71,6 +71,8 @@ struct LossBody {
   const F& formula;
   const LossPass& pass;
   const LossUniform<C>& uniform;
+  const bool is_special = pass.weight || uniform.is_zero || pass.value_each || pass.upstream_each || pass.d_target ||
+                          (Gradient && !pass.d_input);
   double sum = 0;
 
   // `batch` packs, loss_threads apart, all of which are read before the first is computed.
@@ -112,6 +114,14 @@ struct LossBody {
       } else {
         value[k] = loss_value(formula, x, t);
       }
+    }
+    if (!is_special) {
+      if constexpr (Value) add_up(value);
+      if constexpr (Gradient) {
+        for (int k = 0; k < width; ++k) d_input[k] = (d_input[k] * uniform.seed) * uniform.upstream;
+        store_pack(pass.d_input, index, round_pack<T>(d_input));
+      }
+      return;
     }
     if constexpr (Value) {
       adjust(index, value);
@@ -167,10 +177,15 @@ struct LossBody {
       for (int k = 0; k < width; ++k) scaled[k] = value[k] * uniform.seed;
       store_pack(pass.value, index, round_pack<T>(scaled));
     } else {
-      Number<C> pack_sum = value[0];
-      for (int k = 1; k < width; ++k) pack_sum = pack_sum + value[k];
-      sum += pack_sum.value;
+      add_up(value);
     }
+  }
+
+  template <int width>
+  __device__ __forceinline__ void add_up(const Number<C> (&value)[width]) {
+    Number<C> pack_sum = value[0];
+    for (int k = 1; k < width; ++k) pack_sum = pack_sum + value[k];
+    sum += pack_sum.value;
   }
 
   template <int width>
