@@ -34,6 +34,7 @@ run_tests() {  # build folder, ctest options...
     "$@" || status=$?
   [ -f "$junit" ] || bevel_die "ctest wrote no results (exit status $status)"
   counts=($(bevel_count_results "$junit"))
+  grep -o 'skipped: [^<&]*' "$junit" | sort -u || true
   [ "$status" -eq 0 ] || [ "${counts[1]}" -gt 0 ] || bevel_die "ctest ended with exit status $status"
   passed=$((passed + counts[0]))
   failed=$((failed + counts[1]))
