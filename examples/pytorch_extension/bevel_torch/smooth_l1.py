@@ -3,6 +3,7 @@
 import warnings
 
 import torch
+from torch.compiler import is_compiling
 from torch.nn import _reduction
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
@@ -16,27 +17,51 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 
     ``mean`` and ``sum`` of tensors that require a gradient compute it in the pass that computes the loss.
     """
-    if has_torch_function_variadic(input, target):
-        return handle_torch_function(
-            smooth_l1_loss, (input, target), input, target,
-            size_average=size_average, reduce=reduce, reduction=reduction, beta=beta,
-        )
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce)
     code = _REDUCTIONS.get(reduction)
     if code is None:
         code = _reduction.get_enum(reduction)
-    if target.shape != input.shape:
-        warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
-            "This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=2,
-        )
-        input, target = torch.broadcast_tensors(input, target)
-    if torch.compiler.is_compiling():
-        return torch.ops.bevel.smooth_l1_loss(input, target, code, beta)
-    return _C.smooth_l1_loss(input, target, code, beta)
+    if not is_compiling():
+        loss = _C.smooth_l1_loss(input, target, code, beta)
+        if loss is not None:
+            return loss
+        if has_torch_function_variadic(input, target):
+            return handle_torch_function(
+                smooth_l1_loss, (input, target), input, target, reduction=reduction, beta=beta
+            )
+    return torch.ops.bevel.smooth_l1_loss(*_same_size(input, target), code, beta)
+
+
+def smooth_l1_loss_and_gradient(input, target, reduction="mean", beta=1.0):
+    """The loss and its gradient with respect to the input, without autograd: (loss, gradient).
+
+    For training steps that go on by hand, as in ``prediction.backward(gradient)``, and for those that are bound by what
+    autograd costs the host. Not for ``none``. The target's gradient is the negative.
+    """
+    code = _REDUCTIONS.get(reduction)
+    if not code:
+        raise ValueError(f"{reduction} is not a valid value for reduction; mean and sum are")
+    if not is_compiling():
+        result = _C.smooth_l1_loss_and_gradient(input, target, code, beta)
+        if result is not None:
+            return result
+    if input.shape != target.shape:
+        raise ValueError(f"input and target must have the same size; got {input.size()} and {target.size()}")
+    with torch.no_grad():
+        return torch.ops.bevel._smooth_l1_loss_with_gradient(input, target, code, beta)
+
+
+def _same_size(input, target):
+    if target.shape == input.shape:
+        return input, target
+    warnings.warn(
+        f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+        "This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=3,
+    )
+    return torch.broadcast_tensors(input, target)
 
 
 class SmoothL1Loss(torch.nn.modules.loss._Loss):

@@ -23,6 +23,7 @@ struct OnCpu {
 }  // namespace bevel_torch
 
 #if defined(BEVEL_TORCH_CUDA)
+#include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -60,3 +61,21 @@ class OnCuda {
 
 }  // namespace bevel_torch
 #endif
+
+namespace bevel_torch {
+
+// New tensors, on CUDA without the way through the dispatcher, which is a good part of what a small call costs.
+inline at::Tensor new_like(const at::Tensor& tensor) {
+#if defined(BEVEL_TORCH_CUDA)
+  if (tensor.is_cuda()) return at::detail::empty_strided_cuda(tensor.sizes(), tensor.strides(), tensor.options());
+#endif
+  return at::empty_like(tensor);
+}
+inline at::Tensor new_number(const at::Tensor& tensor) {
+#if defined(BEVEL_TORCH_CUDA)
+  if (tensor.is_cuda()) return at::detail::empty_cuda({}, tensor.options());
+#endif
+  return at::empty({}, tensor.options());
+}
+
+}  // namespace bevel_torch

@@ -128,9 +128,11 @@ std::shared_ptr<Node> make_node(torch::autograd::edge_list edges) {
 }
 
 Tensor loss_autograd(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
+  // Kernels of plain tensors are called directly: nothing on the way could have another opinion.
+  const bool direct = is_plain(input) && is_plain(target);
   if (!torch::autograd::compute_requires_grad(input, target)) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call_loss(input, target, reduction, beta);
+    return direct ? bevel_torch::smooth_l1_loss(input, target, reduction, beta) : call_loss(input, target, reduction, beta);
   }
   const auto [x, t] = checked_operands(input, target, reduction, beta);
   const auto node = make_node<SmoothL1LossBackward>(torch::autograd::collect_next_edges(x, t));
@@ -139,9 +141,10 @@ Tensor loss_autograd(const Tensor& input, const Tensor& target, int64_t reductio
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     if (reduction == at::Reduction::None)
-      loss = call_loss(x, t, reduction, beta);
+      loss = direct ? bevel_torch::smooth_l1_loss(x, t, reduction, beta) : call_loss(x, t, reduction, beta);
     else
-      std::tie(loss, node->gradient) = call_with_gradient(x, t, reduction, beta);
+      std::tie(loss, node->gradient) = direct ? smooth_l1_loss_with_gradient(x, t, reduction, beta)
+                                              : call_with_gradient(x, t, reduction, beta);
   }
   torch::autograd::set_history(loss, node);
   return loss;

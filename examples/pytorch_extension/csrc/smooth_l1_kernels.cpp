@@ -49,8 +49,8 @@ raw::LossPass pass_over(const Loss& loss, const at::Tensor& input, const at::Ten
 }
 
 at::Tensor make_value(const Loss& loss, const at::Tensor& input) {
-  if (!loss.reduces()) return at::empty_like(input);
-  at::Tensor value = at::empty({}, input.options());
+  if (!loss.reduces()) return new_like(input);
+  at::Tensor value = new_number(input);
   if (input.numel() == 0)
     value.fill_(loss.reduction == at::Reduction::Mean ? std::numeric_limits<double>::quiet_NaN() : 0.0);
   return value;
@@ -95,7 +95,7 @@ std::tuple<at::Tensor, at::Tensor> smooth_l1_loss_with_gradient(const at::Tensor
   const Loss loss{reduction, {beta}};
   TORCH_CHECK(loss.reduces(), "bevel::_smooth_l1_loss_with_gradient needs a reduction");
   const at::Tensor x = dense(a), t = dense_like(b, x);
-  at::Tensor value = make_value(loss, x), gradient = at::empty_like(x);
+  at::Tensor value = make_value(loss, x), gradient = new_like(x);
   raw::LossPass pass = pass_over(loss, x, t);
   pass.value = value.data_ptr();
   pass.d_input = gradient.data_ptr();
@@ -108,7 +108,7 @@ at::Tensor smooth_l1_loss_backward(const at::Tensor& grad, const at::Tensor& inp
   const auto [a, b] = checked_operands(input, target, reduction, beta);
   const Loss loss{reduction, {beta}};
   const at::Tensor x = dense(a), t = dense_like(b, x), upstream = dense_like(grad.to(x.scalar_type()), x);
-  at::Tensor gradient = at::empty_like(x);
+  at::Tensor gradient = new_like(x);
   raw::LossPass pass = pass_over(loss, x, t);
   set_upstream(pass, loss, upstream);
   pass.d_input = gradient.data_ptr();
@@ -123,7 +123,7 @@ std::tuple<at::Tensor, at::Tensor> smooth_l1_loss_double_backward(const at::Tens
   const Loss loss{reduction, {beta}};
   const at::Tensor x = dense(a), t = dense_like(b, x);
   const at::Tensor upstream = dense_like(grad.to(x.scalar_type()), x), along = dense_like(direction, x);
-  at::Tensor d_grad = loss.reduces() ? at::zeros({}, x.options()) : at::empty_like(x), d_input = at::empty_like(x);
+  at::Tensor d_grad = loss.reduces() ? at::zeros({}, x.options()) : new_like(x), d_input = new_like(x);
   raw::LossPass pass = pass_over(loss, x, t);
   pass.is_second = true;
   pass.direction_input = along.const_data_ptr();

@@ -42,9 +42,13 @@ inline at::Tensor dense_like(const at::Tensor& tensor, const at::Tensor& other) 
   return tensor.contiguous(other.suggest_memory_format());
 }
 
-// Whether the tensor is memory, not something that records or transforms what is done to it.
+// Whether the tensor is memory of the CPU or a GPU as it stands there, not something that records or transforms what is
+// done to it, or stands for other values than its memory holds.
 inline bool is_plain(const at::Tensor& tensor) {
-  return !at::isTensorSubclassLike(tensor);
+  constexpr c10::DispatchKeySet others(
+      {c10::DispatchKey::Negative, c10::DispatchKey::Conjugate, c10::DispatchKey::ZeroTensor});
+  return (tensor.is_cuda() || tensor.is_cpu()) && !at::isTensorSubclassLike(tensor) &&
+         !tensor.key_set().has_any(others);
 }
 
 }  // namespace bevel_torch

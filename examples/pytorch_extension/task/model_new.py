@@ -3,19 +3,17 @@
 import torch
 import torch.nn as nn
 
-from bevel_torch import SmoothL1Loss
+from bevel_torch import smooth_l1_loss
 from model import get_init_inputs, get_inputs  # noqa: F401
 
 
 class ModelNew(nn.Module):
     def __init__(self, reduction="mean", beta=1.0):
         super().__init__()
-        self.op = SmoothL1Loss(reduction=reduction, beta=beta)
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.reduction = reduction
+        self.beta = beta
 
     def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        if input.device.type != self.device.type:
-            input = input.to(self.device)
-        if target.device != input.device:
-            target = target.to(input.device)
-        return self.op(input, target)
+        if not (input.is_cuda and target.is_cuda) and torch.cuda.is_available():
+            input, target = input.cuda(), target.cuda()
+        return smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)

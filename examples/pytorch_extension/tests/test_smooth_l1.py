@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bevel_torch import SmoothL1Loss, smooth_l1_loss
+from bevel_torch import SmoothL1Loss, smooth_l1_loss, smooth_l1_loss_and_gradient
 
 REDUCTIONS = ["none", "mean", "sum"]
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-13, torch.bfloat16: 2e-2, torch.float16: 2e-3}
@@ -244,6 +244,34 @@ def test_operands_changed_in_place(device):
     target.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def test_loss_and_gradient(device):
+    for dtype in TOLERANCE:
+        input, target = pair((31, 7), device, dtype)
+        for reduction in ("mean", "sum"):
+            leaf = input.clone().requires_grad_()
+            expected = F.smooth_l1_loss(leaf, target, reduction=reduction)
+            expected.backward()
+            loss, gradient = smooth_l1_loss_and_gradient(leaf, target, reduction)
+            assert not loss.requires_grad and not gradient.requires_grad
+            close(loss, expected)
+            close(gradient, leaf.grad)
+    with pytest.raises(ValueError, match="none is not"):
+        smooth_l1_loss_and_gradient(input, target, "none")
+    with pytest.raises(ValueError, match="same size"):
+        smooth_l1_loss_and_gradient(input, target[1:])
+
+
+def test_subclasses_and_lazy_values(device):
+    class Tagged(torch.Tensor):
+        pass
+
+    input, target = pair((6,), device)
+    assert isinstance(smooth_l1_loss(input.as_subclass(Tagged), target), Tagged)
+    lazy = torch.complex(input, target).conj().imag  # -target, negated where it is read
+    assert lazy.is_neg()
+    close(smooth_l1_loss(input, lazy), F.smooth_l1_loss(input, -target))
 
 
 def test_meta_and_inference_mode(device):
