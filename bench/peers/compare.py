@@ -21,13 +21,14 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 
 PEER_MODULES = {"smooth_l1": "losses", "losses": "losses", "evonorm": "evonorm", "conv2d": "conv2d",
-                "optimizer": "optimizer"}
+                "regressor": "regressor", "optimizer": "optimizer"}
 ROW = "  {:<22} {:>11} {:>8} {:>11} {:>8} {:>11}"
 
 
 def parse_arguments(default_group):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("group", nargs="*", default=default_group, help="smooth_l1, losses, evonorm, conv2d, optimizer")
+    parser.add_argument("group", nargs="*", default=default_group,
+                        help="smooth_l1, losses, evonorm, conv2d, regressor, optimizer")
     parser.add_argument("--bench", help="the bevel_bench program; default: the newest under build*/")
     parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 or auto")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads of both; default: all")
