@@ -6,7 +6,6 @@
 
 #include <bevel/core/capture.h>
 #include <bevel/core/random.h>
-#include <bevel/nn/activation.h>
 #include <bevel/nn/linear.h>
 #include <bevel/nn/optim/adam.h>
 #include <bevel/nn/sequential.h>
@@ -20,7 +19,8 @@ namespace {
 
 struct Mlp {
   explicit Mlp(Device device)
-      : net{nn::Linear{64, 128}, nn::ReLU{}, nn::Linear{128, 128}, nn::ReLU{}, nn::Linear{128, 4}},
+      : net{nn::Linear{64, 128, {.activation = Activation::relu}},
+            nn::Linear{128, 128, {.activation = Activation::relu}}, nn::Linear{128, 4}},
         optimizer((net.to(device), net.parameters())) {}
 
   Tensor step(const Tensor& input, const Tensor& target) {
