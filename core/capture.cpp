@@ -4,6 +4,7 @@
 #include <bevel/core/half_copy.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace bevel::detail {
 
@@ -45,6 +46,14 @@ void RecordedGraph::check() const {
   }
 }
 
+// What earlier runs have found wrong, as far as they are done. It is said once.
+void RecordedGraph::check_flags() const {
+  for (std::size_t i = 0; i < state_.checks.size(); ++i) {
+    std::int32_t& flag = static_cast<std::int32_t*>(state_.flags.get())[i];
+    if (std::exchange(flag, 0) != 0) fail("an earlier call of a captured step: ", state_.checks[i].message);
+  }
+}
+
 // What is written in front of the graph, and memory last used on other streams.
 void RecordedGraph::prepare(std::span<const Tensor> inputs) {
   transfers_.copies.clear();
@@ -79,6 +88,9 @@ std::vector<Tensor> RecordedGraph::copies_of_outputs() const {
     if (output.numel() > 0)
       copies.copies.push_back({results.back().raw(), output.raw(), static_cast<std::size_t>(output.bytes())});
   }
+  for (std::size_t i = 0; i < state_.checks.size(); ++i)
+    copies.copies.push_back(
+        {static_cast<std::int32_t*>(state_.flags.get()) + i, state_.checks[i].flag.raw(), sizeof(std::int32_t)});
   if constexpr (has_cuda)
     if (!copies.empty()) gpu::transfer(state_.device, copies);
   return results;
@@ -96,6 +108,7 @@ void RecordedGraph::finish() {
 }
 
 std::vector<Tensor> RecordedGraph::run(std::span<const Tensor> inputs) {
+  check_flags();
   if (has_run_)
     check();
   else

@@ -32,7 +32,7 @@
 //   - Replay: a tensor that the record uses has got other memory (Module::to, a parameter moved to another device). New
 //     values in the same memory (load_state, copy_from) are seen by the next replay. Also a gradient left from an
 //     earlier call where the step does not let it go.
-// Index checks of gather, index_select and scatter_add are made in the first call only, see gather.h.
+// An index out of range in gather, index_select or scatter_add is reported by one of the next calls, see gather.h.
 //
 // While a step is recorded no other thread may use the same stream (DataLoader's threads have their own). A captured
 // step is for one thread at a time. Tensors used by a record live as long as it.

@@ -1,3 +1,4 @@
+#include <bevel/core/detail/later_check.h>
 #include <bevel/core/detail/recorded.h>
 #include <bevel/core/half_copy.h>
 
@@ -29,6 +30,9 @@ void before_replay(std::function<void(Transfers&)> action) {
 }
 void after_replay(std::function<void()> action) {
   if (recording) recording->state().after.push_back(std::move(action));
+}
+void check_after_replay(const Tensor& flag, std::string message) {
+  if (recording) recording->state().checks.push_back({flag, std::move(message)});
 }
 void keep_for_replay(Tensor tensor) {
   if (recording) recording->state().kept.push_back(std::move(tensor));
@@ -88,6 +92,11 @@ gpu::Graph Recording::end() {
   gpu::Graph graph;
   capturing_ = false;
   if constexpr (has_cuda) graph = gpu::end_capture(state_.stream.handle(), state_.device);
+  if constexpr (has_cuda)
+    if (!state_.checks.empty()) {
+      state_.flags = gpu::host_memory(state_.checks.size() * sizeof(std::int32_t), state_.device);
+      std::fill_n(static_cast<std::int32_t*>(state_.flags.get()), state_.checks.size(), 0);
+    }
   require(graph.nodes > 0, "capture: the step does nothing on ", state_.device, ", so there is nothing to record");
   for (LeafGradient& gradient : state_.gradients) {
     if (const auto leaf = gradient.leaf.lock()) gradient.after = leaf->autograd.grad;

@@ -46,6 +46,8 @@ Graph end_capture(void* stream, Device device);
 void abandon_capture(void* stream, Device device) noexcept;
 void launch_graph(const Graph& graph, void* stream, Device device);
 
+// Host memory that kernels can write.
+std::shared_ptr<void> host_memory(std::size_t bytes, Device device);
 
 // --- profiling ---
 

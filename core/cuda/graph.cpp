@@ -99,6 +99,13 @@ void abandon_capture(void* stream, Device device) noexcept {
   cudaGetLastError();
 }
 
+std::shared_ptr<void> host_memory(std::size_t bytes, Device device) {
+  const DeviceGuard guard(device);
+  void* data = nullptr;
+  check(cudaHostAlloc(&data, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
+  return {data, [](void* memory) { cudaFreeHost(memory); }};
+}
+
 void launch_graph(const Graph& graph, void* stream, Device device) {
   const DeviceGuard guard(device);
   check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.executable.get()), static_cast<cudaStream_t>(stream)),

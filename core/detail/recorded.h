@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -38,6 +39,12 @@ struct RecordedRandom {
   std::uint64_t counters = 0;
 };
 
+// What a kernel may have found wrong.
+struct RecordedCheck {
+  Tensor flag;
+  std::string message;
+};
+
 // What a replay needs to know.
 struct RecordedState {
   Device device;
@@ -50,6 +57,8 @@ struct RecordedState {
   std::vector<std::function<void(Transfers&)>> before;
   std::vector<std::function<void()>> after;
   std::vector<Tensor> kept;
+  std::vector<RecordedCheck> checks;
+  std::shared_ptr<void> flags;  // their flags in host memory that the device writes
 };
 
 // While it lives, what this thread does on `device`'s current stream is noted, and memory comes from the pool.
@@ -97,6 +106,7 @@ class RecordedGraph {
 
  private:
   void check() const;
+  void check_flags() const;
   void prepare(std::span<const Tensor> inputs);
   std::vector<Tensor> copies_of_outputs() const;
   void finish();

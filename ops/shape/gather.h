@@ -1,8 +1,8 @@
 // Elements picked by an index tensor, and the way back.
 //
 // Index tensors are i64 or i32, on the device of x, without history. An index outside 0 <= i < size is an Error; on
-// CUDA finding that out waits for the device, so inside a graph capture it is not looked for: there such an index reads
-// 0 and adds nothing.
+// CUDA finding that out waits for the device. In a captured step (core/capture.h) nothing waits: there such an index
+// reads 0 and adds nothing, and one of the next calls of the step is the Error.
 //
 // All are differentiable any number of times. The way back is deterministic: the indices are sorted, stably, and each
 // element of the result sums its own in their order. That costs O(K) on the CPU and a radix sort of K keys on CUDA, and

@@ -1,4 +1,5 @@
 #include <bevel/core/cuda/runtime.h>
+#include <bevel/core/detail/later_check.h>
 #include <bevel/ops/kernel/width.h>
 #include <bevel/ops/shape/detail/gather_kernels.h>
 
@@ -110,6 +111,8 @@ void make_keys(Cuda backend, const Tensor& index, const IndexMeaning& meaning, c
     make_keys_kernel<<<blocks_for(count), threads, 0, stream>>>(index.data<std::int64_t>(), count, meaning, none, to,
                                                                 out_of_range);
   gpu::check(cudaGetLastError(), "make_keys");
+  if (recording)
+    return check_after_replay(flag, message(function, ": an index lies outside an axis of size ", meaning.size));
   if (capturing(stream)) return;
   require(flag.item() == 0, function, ": an index lies outside an axis of size ", meaning.size);
 }

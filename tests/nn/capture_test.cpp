@@ -16,6 +16,7 @@
 #include <bevel/ops/pointwise/cast.h>
 #include <bevel/ops/pointwise/random.h>
 #include <bevel/ops/reduction/sum.h>
+#include <bevel/ops/shape/gather.h>
 
 #include <functional>
 #include <memory>
@@ -272,6 +273,19 @@ TEST_P(CaptureTest, WhatNeedsTheHostIsAnErrorThatNamesIt) {
     EXPECT_TRUE(bit_equal(p.grad(), x)) << name;
     EXPECT_TRUE(close(x * 2.0, (x + x).to_vector()));
   }
+}
+
+TEST_P(CaptureTest, AnIndexOutOfRangeIsReportedByALaterCall) {
+  const Tensor table = random({5, 2}, 1);
+  auto step = capture([&](const Tensor& index) { return index_select(table, 0, index); });
+  const auto index = [this](std::int64_t last) {
+    return Tensor::from({3}, {0, 4, 1.0 * last}, {.dtype = i64, .device = device()});
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(bit_equal(step(index(2)), index_select(table, 0, index(2))));
+  if (!device().is_cuda()) return;
+  EXPECT_EQ(step(index(7)).to_vector()[4], 0);
+  EXPECT_TRUE(throws_error([&] { step(index(2)); }, {"earlier call", "index_select", "axis of size 5"}));
+  EXPECT_TRUE(bit_equal(step(index(3)), index_select(table, 0, index(3))));
 }
 
 TEST_P(CaptureTest, OtherMemoryIsAnErrorAndOtherValuesAreSeen) {

@@ -36,8 +36,12 @@ TEST_P(ProfileTest, TimesOperatorsByPhase) {
                                  [&](const ProfileRow& row) { return row.phase == phase && row.name == name; });
     return it == rows.end() ? ProfileRow() : *it;
   };
-  for (const auto& [phase, name] : {std::pair{"forward", "linear"}, {"forward", "smooth_l1"}, {"backward", "smooth_l1"},
-                                    {"backward", "linear"}, {"backward", "accumulate"}, {"optimizer", "step"}}) {
+  for (const auto& [phase, name] : {std::pair{"forward", "linear"},
+                                    {"forward", "smooth_l1"},
+                                    {"backward", "smooth_l1"},
+                                    {"backward", "linear"},
+                                    {"backward", "accumulate"},
+                                    {"optimizer", "step"}}) {
     EXPECT_EQ(find(phase, name).calls, 1000) << phase << " " << name;
     EXPECT_GT(find(phase, name).seconds, 0) << phase << " " << name;
   }
