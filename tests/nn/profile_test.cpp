@@ -57,8 +57,11 @@ TEST_P(ProfileTest, TimesOperatorsByPhase) {
   captured(x);
   captured(x);
   if (!device().is_cuda()) return;
-  for (const ProfileRow& row : profiler.rows())
-    if (row.phase == "optimizer") EXPECT_EQ(row.calls, before + 1);
+  for (const ProfileRow& row : profiler.rows()) {
+    if (row.phase == "optimizer") {
+      EXPECT_EQ(row.calls, before + 1);
+    }
+  }
 }
 
 TEST_P(ProfileTest, RangesCanBeTurnedOnAndOff) {
