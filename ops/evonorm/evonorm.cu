@@ -1,7 +1,7 @@
 // EvoNorm on CUDA: the gate in one read where residency() allows; else in two passes over the pictures each way, sums
 // and statistics first, values or gradients second.
 #include <bevel/ops/evonorm/detail/device_statistics.cuh>
-#include <bevel/ops/evonorm/detail/resident.cuh>
+#include <bevel/ops/evonorm/detail/one_read.h>
 
 #include <initializer_list>
 
@@ -10,6 +10,10 @@ namespace bevel::evo {
 namespace {
 
 constexpr int small_threads = 128;
+
+cudaStream_t stream(const raw::OnStream& where) {
+  return static_cast<cudaStream_t>(where.stream);
+}
 
 unsigned blocks_for(std::int64_t threads) {
   return static_cast<unsigned>((threads + small_threads - 1) / small_threads);
@@ -39,114 +43,103 @@ class Arena {
   std::size_t used_ = 0;
 };
 
-// One call: its problem, cut up, with the types T of the pictures and A of statistics and parameters.
-template <class T, int P>
+// One call: its problem, cut up, with the types T of the pictures and A of statistics and parameters, packs of P elements
+// and threads that have K channels.
+template <class T, int P, int K>
 struct Launcher {
   using A = compute_t<T>;
   const Problem& p;
   raw::OnStream where;
   Tiling t = tiling(p, P);
   Sizes s = sizes(p, t);
-  cudaStream_t stream = static_cast<cudaStream_t>(where.stream);
   mutable Arena arena{where};
 
   Array workspace(std::int64_t count, Dtype dtype = dtype_of<A>) const { return arena.take(count, dtype); }
   static A* parameter(const Array& array) { return array.data<A>(); }
-  static void launched(const char* name) { gpu::check(cudaGetLastError(), name); }
+
+  // One block for each tile of the pictures.
+  template <class... Parameters, class... Arguments>
+  void over_tiles(const char* name, void (*kernel)(Parameters...), const Arguments&... arguments) const {
+    gpu::launch(kernel, {.blocks = t.blocks(P), .threads = block_threads, .stream = stream(where)}, name, t,
+                arguments...);
+  }
+  // One block for each few channels.
+  template <class... Parameters, class... Arguments>
+  void over_columns(const char* name, int rows, void (*kernel)(Parameters...), const Arguments&... arguments) const {
+    const dim3 blocks(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
+                      static_cast<unsigned>(rows));
+    gpu::launch(kernel, {.blocks = blocks, .threads = dim3(column_lanes, column_rows), .stream = stream(where)}, name,
+                arguments...);
+  }
+  // One warp for each group of each sample.
+  template <class... Parameters, class... Arguments>
+  void over_groups(const char* name, void (*kernel)(Parameters...), const Arguments&... arguments) const {
+    gpu::launch(kernel,
+                {.blocks = blocks_for(p.samples * p.groups * 32), .threads = small_threads, .stream = stream(where)},
+                name, arguments...);
+  }
 
   Array moments(const Array& x) const {
     const Array result = workspace(2 * p.samples * t.splits * p.channels, f64);
-    moments_kernel<P><<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), result.data<double>());
-    launched("evonorm: moments_kernel");
+    over_tiles("evonorm: moments_kernel", moments_kernel<P, K, T>, x.data<T>(), result.data<double>());
     return result;
   }
-
   template <class Formula>
   void map(const Array& x, const Array& y, const Array& table) const {
-    forward_kernel<Formula, P><<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), y.data<T>(), table.data<A>());
-    launched("evonorm: forward_kernel");
+    over_tiles("evonorm: forward_kernel", forward_kernel<Formula, P, K, T>, x.data<T>(), y.data<T>(), table.data<A>());
   }
   template <class Formula>
   void map(const Array& x, const Array& dy, const Array& dx, const Array& table) const {
-    backward_kernel<Formula, P>
-        <<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), dy.data<T>(), dx.data<T>(), table.data<A>());
-    launched("evonorm: backward_kernel");
+    over_tiles("evonorm: backward_kernel", backward_kernel<Formula, P, K, T>, x.data<T>(), dy.data<T>(), dx.data<T>(),
+               table.data<A>());
   }
   // Sums over runs, [Formula::sums, N, runs, C].
   template <class Formula>
   Array reduce(const Array& x, const Array& dy, const A* table, bool shared) const {
     const Array result = workspace(Formula::sums * p.samples * t.splits * p.channels);
-    reduce_kernel<Formula, P>
-        <<<t.blocks(P), block_threads, 0, stream>>>(t, x.data<T>(), dy.data<T>(), table, shared, result.data<A>());
-    launched("evonorm: reduce_kernel");
+    over_tiles("evonorm: reduce_kernel", reduce_kernel<Formula, P, K, T>, x.data<T>(), dy.data<T>(), table, shared,
+               result.data<A>());
     return result;
   }
-  // Totals over the samples of sums [rows, N, C]; `runs` sums to a sample, [rows, N * runs, C], if given.
-  void sum_samples(const Array& sums, int rows, int runs, const Totals<A>& totals) const {
-    Sizes all = s;
-    all.samples *= runs;
-    const dim3 grid(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes), static_cast<unsigned>(rows));
-    sum_samples_kernel<<<grid, dim3(column_lanes, column_rows), 0, stream>>>(all, sums.data<A>(), totals);
-    launched("evonorm: sum_samples_kernel");
-  }
-  void gate_gradients(const BackwardArguments& b, const Array& sums, int runs) const {
-    sum_samples(sums, GateReduce<A>::sums, runs,
-                {{b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv)}, -1, nullptr});
+  // Gradients of the parameters from sums [3, N * runs, C].
+  void gate_gradients(const BackwardArguments& b, const Array& sums, std::int64_t runs) const {
+    over_columns("evonorm: sum_samples_kernel", parameter(b.dv) != nullptr ? 3 : 2, sum_samples_kernel<A>,
+                 p.samples * runs, p.channels, sums.data<A>(),
+                 Totals<A>{{b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv)}});
   }
 
   void gate_forward(const ForwardArguments& f) const {
     const Array table = workspace(3 * p.samples * p.channels);
     const Array moment = moments(f.x);
-    gate_statistics_kernel<<<blocks_for(p.samples * p.groups * 32), small_threads, 0, stream>>>(
-        s, moment.data<double>(), f.gamma.data<A>(), f.beta.data<A>(), parameter(f.v), f.statistics.slice.data<A>(),
-        table.data<A>());
-    launched("evonorm: gate_statistics_kernel");
+    over_groups("evonorm: gate_statistics_kernel", gate_statistics_kernel<A>, s, moment.data<double>(),
+                f.gamma.data<A>(), f.beta.data<A>(), parameter(f.v), f.statistics.slice.data<A>(), table.data<A>());
     map<GateForward<A>>(f.x, f.y, table);
   }
 
   void gate_backward(const BackwardArguments& b) const {
     const Array table = workspace(5 * p.samples * p.channels), sums = workspace(3 * p.samples * p.channels);
     const Array partial = reduce<GateReduce<A>>(b.x, b.dy, parameter(b.v), true);
-    gate_slopes_kernel<<<blocks_for(p.samples * p.groups * 32), small_threads, 0, stream>>>(
-        s, partial.data<A>(), b.statistics.slice.data<A>(), b.gamma.data<A>(), parameter(b.v), sums.data<A>(),
-        table.data<A>());
-    launched("evonorm: gate_slopes_kernel");
+    over_groups("evonorm: gate_slopes_kernel", gate_slopes_kernel<A>, s, partial.data<A>(),
+                b.statistics.slice.data<A>(), b.gamma.data<A>(), parameter(b.v), sums.data<A>(), table.data<A>());
     if (b.dx.defined()) map<GateBackward<A>>(b.x, b.dy, b.dx, table);
     gate_gradients(b, sums, 1);
   }
 
   void maximum_forward(const ForwardArguments& f) const {
-    const Statistics& statistics = f.statistics;
     const Array moment = p.affine ? Array() : moments(f.x);
-    if (!p.affine && p.training)
-      batch_statistics_kernel<<<static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
-                                dim3(column_lanes, column_rows), 0, stream>>>(
-          s, moment.data<double>(), statistics.batch.data<A>(), parameter(f.running_var));
-    else if (!p.affine)
-      running_statistics_kernel<<<blocks_for(p.channels), small_threads, 0, stream>>>(s, statistics.batch.data<A>(),
-                                                                                      f.running_var.data<A>());
-    launched("evonorm: batch_statistics_kernel");
-    maximum_statistics_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
-        s, p.affine ? nullptr : moment.data<double>(), statistics.batch.data<A>(), f.gamma.data<A>(), f.beta.data<A>(),
-        parameter(f.v), statistics.slice.data<A>());
-    launched("evonorm: maximum_statistics_kernel");
-    map<MaximumForward<A>>(f.x, f.y, statistics.slice);
+    over_columns("evonorm: maximum_statistics_kernel", 1, maximum_statistics_kernel<A>, s, moment.data<double>(),
+                 f.statistics.batch.data<A>(), parameter(f.running_var), f.gamma.data<A>(), f.beta.data<A>(),
+                 parameter(f.v), f.statistics.slice.data<A>());
+    map<MaximumForward<A>>(f.x, f.y, f.statistics.slice);
   }
 
   void maximum_backward(const BackwardArguments& b) const {
     const Array partial = reduce<MaximumReduce<A>>(b.x, b.dy, b.statistics.slice.data<A>(), false);
-    const Array batch_total = workspace(p.channels);
-    sum_samples(partial, MaximumReduce<A>::sums, t.splits,
-                {{b.dgamma.data<A>(), b.dbeta.data<A>(), batch_total.data<A>(), nullptr, parameter(b.dv)},
-                 4,
-                 b.gamma.data<A>()});
-    if (!b.dx.defined()) return;
-    const Array table = workspace(8 * p.samples * p.channels);
-    maximum_slopes_kernel<<<blocks_for(s.maps()), small_threads, 0, stream>>>(
-        s, b.statistics.slice.data<A>(), b.statistics.batch.data<A>(), partial.data<A>(), batch_total.data<A>(),
-        table.data<A>());
-    launched("evonorm: maximum_slopes_kernel");
-    map<MaximumBackward<A>>(b.x, b.dy, b.dx, table);
+    const Array table = b.dx.defined() ? workspace(8 * p.samples * p.channels) : Array();
+    over_columns("evonorm: maximum_slopes_kernel", 1, maximum_slopes_kernel<A>, s, b.statistics.slice.data<A>(),
+                 b.statistics.batch.data<A>(), b.gamma.data<A>(), partial.data<A>(), b.dgamma.data<A>(),
+                 b.dbeta.data<A>(), parameter(b.dv), table.data<A>());
+    if (b.dx.defined()) map<MaximumBackward<A>>(b.x, b.dy, b.dx, table);
   }
 };
 
@@ -160,19 +153,22 @@ std::int64_t alignment(std::initializer_list<Array> pictures) {
   return bytes;
 }
 
-// Calls f(launcher) with the type of the pictures and the elements of a pack: as many as fill 16 bytes (8 bytes for the
-// half types, if need be) where sizes and addresses allow, else 1.
+// Calls f(launcher) with the type of the pictures and the elements of a pack: as many as fill 16 bytes where sizes and
+// addresses allow, or 8 of the half types; else 1. Half types are 4 a pack in NHWC, so that a thread has no more channels
+// than its registers can do with.
 template <class F>
 void with_launcher(const Problem& p, const raw::OnStream& where, std::initializer_list<Array> pictures, const F& f) {
-  const std::int64_t inner = p.layout == Layout::nhwc ? p.channels : p.pixels, bytes = alignment(pictures);
+  const bool nhwc = p.layout == Layout::nhwc;
+  const std::int64_t inner = nhwc ? p.channels : p.pixels, bytes = alignment(pictures);
   visit_floating(p.dtype, "evonorm", [&]<class T>() {
-    constexpr int full = 16 / static_cast<int>(sizeof(T));
+    constexpr int full = 16 / static_cast<int>(sizeof(T)), fewer = full == 8 ? 4 : full;
     const auto fits = [&](int pack) { return inner % pack == 0 && bytes % (pack * size_of(p.dtype)) == 0; };
-    if (fits(full)) return f(Launcher<T, full>{p, where});
-    if constexpr (full == 8) {
-      if (fits(4)) return f(Launcher<T, 4>{p, where});
+    if (nhwc && fits(fewer)) return f(Launcher<T, fewer, fewer>{p, where});
+    if (!nhwc && fits(full)) return f(Launcher<T, full, 1>{p, where});
+    if constexpr (fewer != full) {
+      if (!nhwc && fits(fewer)) return f(Launcher<T, fewer, 1>{p, where});
     }
-    f(Launcher<T, 1>{p, where});
+    f(Launcher<T, 1, 1>{p, where});
   });
 }
 
@@ -180,51 +176,36 @@ void with_launcher(const Problem& p, const raw::OnStream& where, std::initialize
 
 // Whether the current device runs clusters and the kernels were compiled for it.
 bool has_clusters() {
-  return gpu::current_device_attribute<cudaDevAttrClusterLaunch>() != 0 && resident_kernels_know_clusters();
+  static const bool compiled = one_read_kernels_know_clusters();
+  return compiled && gpu::current_device_attribute<cudaDevAttrClusterLaunch>() != 0;
 }
 
-Residency residency_here(const Problem& p, std::initializer_list<Array> pictures) {
+Residency residency_here(const Problem& p, Pass pass, std::initializer_list<Array> pictures) {
   if (!p.gate() || p.dtype == f64) return {};
-  return residency(p, alignment(pictures), has_clusters());
-}
-
-ResidentSizes resident_sizes(const Problem& p, const Residency& r) {
-  const int width = static_cast<int>(p.channels / p.groups);
-  int shift = 0;
-  while (1 << shift < width) ++shift;
-  return {.samples = p.samples,
-          .pixels = p.pixels,
-          .channels = p.channels,
-          .width = width,
-          .width_shift = 1 << shift == width ? shift : -1,
-          .lanes = r.lanes,
-          .maps = r.maps,
-          .cluster = r.cluster,
-          .eps = static_cast<float>(p.eps),
-          .about_zero = p.about_zero()};
+  return residency(p, pass, alignment(pictures), has_clusters());
 }
 
 float* parameter(const Array& array) {
   return array.data<float>();
 }
 
-void resident_forward(const Problem& p, const raw::OnStream& where, const Residency& r, const ForwardArguments& f) {
-  const ResidentForward arguments{f.x.raw(),         f.y.raw(),      parameter(f.gamma),
-                                  parameter(f.beta), parameter(f.v), parameter(f.statistics.slice)};
-  const auto launch = p.layout == Layout::nchw ? resident_forward_nchw : resident_forward_nhwc;
-  launch(where, p.dtype, r, resident_sizes(p, r), arguments);
+void one_read_forward(const Problem& p, const raw::OnStream& where, const Residency& r, const ForwardArguments& f) {
+  const OneReadForward arguments{f.x.raw(),         f.y.raw(),      parameter(f.gamma),
+                                 parameter(f.beta), parameter(f.v), parameter(f.statistics.slice)};
+  const auto launch = p.layout == Layout::nchw ? one_read_forward_nchw : one_read_forward_nhwc;
+  launch(where, p.dtype, r, one_read(p, r, Pass::forward), arguments);
 }
 
-void resident_backward(const Problem& p, const raw::OnStream& where, const Residency& r, const BackwardArguments& b) {
+void one_read_backward(const Problem& p, const raw::OnStream& where, const Residency& r, const BackwardArguments& b) {
   const bool nchw = p.layout == Layout::nchw;
   const int runs = nchw ? 1 : r.cluster;
-  const Launcher<float, 1> small{p, where};
+  const Launcher<float, 1, 1> small{p, where};
   const Array sums = small.workspace(3 * p.samples * runs * p.channels);
-  const ResidentBackward arguments{b.x.raw(),          b.dy.raw(),     b.dx.raw(),
-                                   parameter(b.gamma), parameter(b.v), parameter(b.statistics.slice),
-                                   parameter(sums)};
-  const auto launch = nchw ? resident_backward_nchw : resident_backward_nhwc;
-  launch(where, p.dtype, r, resident_sizes(p, r), arguments);
+  const OneReadBackward arguments{b.x.raw(),          b.dy.raw(),     b.dx.raw(),
+                                  parameter(b.gamma), parameter(b.v), parameter(b.statistics.slice),
+                                  parameter(sums)};
+  const auto launch = nchw ? one_read_backward_nchw : one_read_backward_nhwc;
+  launch(where, p.dtype, r, one_read(p, r, Pass::backward), arguments);
   small.gate_gradients(b, sums, runs);
 }
 
@@ -258,7 +239,8 @@ raw::EvoNormMemory memory(const Problem& p) {
 
 void forward(const raw::OnStream& where, const Problem& problem, const raw::EvoNormForward& arrays) {
   const ForwardArguments f = arguments(arrays, statistics_at(problem, arrays.statistics));
-  if (const Residency r = residency_here(problem, {f.x, f.y})) return resident_forward(problem, where, r, f);
+  if (const Residency r = residency_here(problem, Pass::forward, {f.x, f.y}))
+    return one_read_forward(problem, where, r, f);
   with_launcher(problem, where, {f.x, f.y}, [&](const auto& launcher) {
     if (problem.gate())
       launcher.gate_forward(f);
@@ -269,7 +251,8 @@ void forward(const raw::OnStream& where, const Problem& problem, const raw::EvoN
 
 void backward(const raw::OnStream& where, const Problem& problem, const raw::EvoNormBackward& arrays) {
   const BackwardArguments b = arguments(arrays, statistics_at(problem, arrays.statistics));
-  if (const Residency r = residency_here(problem, {b.x, b.dy, b.dx})) return resident_backward(problem, where, r, b);
+  if (const Residency r = residency_here(problem, Pass::backward, {b.x, b.dy, b.dx}))
+    return one_read_backward(problem, where, r, b);
   with_launcher(problem, where, {b.x, b.dy, b.dx}, [&](const auto& launcher) {
     if (problem.gate())
       launcher.gate_backward(b);

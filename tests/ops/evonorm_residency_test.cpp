@@ -1,5 +1,5 @@
 // Which problems the one-read kernels take, at each border, and that they are right on both sides of it.
-#include <bevel/ops/evonorm/detail/residency.h>
+#include <bevel/ops/evonorm/detail/one_read.h>
 
 #include "evonorm_reference.h"
 
@@ -12,51 +12,81 @@ struct Border {
   EvoShape shape;
   Layout layout;
   Dtype dtype;
-  int pack, vectors, lanes, cluster;  // pack 0: two passes
+  evo::Pass pass;
+  int pack, lanes, threads, cluster;  // pack 0: two passes
 };
+
+constexpr evo::Pass forward = evo::Pass::forward, backward = evo::Pass::backward;
+constexpr Layout nchw = Layout::nchw, nhwc = Layout::nhwc;
 
 // Both sides of every border of residency().
 const Border borders[] = {
-    // NCHW, f32: lanes of a map, and blocks of a cluster as groups grow.
-    {{2, 4, 4, 8, 4}, Layout::nchw, f32, 4, 4, 1, 1},
-    {{2, 4, 8, 8, 4}, Layout::nchw, f32, 4, 8, 1, 1},
-    {{2, 6, 6, 8, 4}, Layout::nchw, f32, 4, 8, 2, 1},
-    {{2, 32, 32, 8, 1}, Layout::nchw, f32, 4, 8, 32, 1},
-    {{2, 32, 36, 8, 1}, Layout::nchw, f32, 4, 8, 64, 2},
-    {{2, 56, 56, 16, 2}, Layout::nchw, f32, 4, 8, 128, 4},
-    {{2, 80, 80, 8, 1}, Layout::nchw, f32, 4, 8, 256, 8},
-    {{2, 80, 80, 16, 1}, Layout::nchw, f32, 0, 0, 0, 0},  // a group of 16 maps, each a block's: too many blocks
-    {{1, 64, 128, 2, 1}, Layout::nchw, f32, 4, 8, 256, 2},
-    {{1, 64, 129, 2, 1}, Layout::nchw, f32, 0, 0, 0, 0},  // a map of more than 2048 packs
-    {{3, 56, 56, 3, 1}, Layout::nchw, f32, 0, 0, 0, 0},   // 3 maps, two a block: a cluster would have to divide 3
+    // NCHW, f32: threads a map. 8 packs each below a warp, then 13.
+    {{2, 4, 4, 8, 4}, nchw, f32, forward, 4, 1, 128, 1},  // 32 groups a block
+    {{2, 6, 6, 8, 4}, nchw, f32, forward, 4, 2, 128, 1},
+    {{2, 16, 32, 8, 4}, nchw, f32, forward, 4, 16, 128, 1},
+    {{2, 12, 43, 8, 4}, nchw, f32, forward, 4, 32, 128, 1},
+    {{2, 32, 52, 8, 4}, nchw, f32, forward, 4, 32, 128, 1},
+    {{2, 40, 42, 8, 4}, nchw, f32, forward, 4, 64, 128, 1},
+    // A block of 52 KiB, then a cluster of 2; backward holds twice as much.
+    {{2, 32, 52, 16, 2}, nchw, f32, forward, 4, 32, 256, 1},
+    {{2, 32, 52, 16, 2}, nchw, f32, backward, 4, 32, 128, 2},
+    {{2, 40, 42, 16, 2}, nchw, f32, forward, 4, 64, 256, 2},
+    {{2, 40, 42, 16, 2}, nchw, f32, backward, 4, 64, 128, 4},
+    // Where no cluster divides the group, blocks of 104 and 208 KiB.
+    {{3, 56, 56, 3, 1}, nchw, f32, forward, 4, 64, 192, 1},
+    {{3, 56, 56, 3, 1}, nchw, f32, backward, 4, 64, 192, 1},
+    {{1, 104, 128, 2, 2}, nchw, f32, forward, 4, 256, 256, 1},
+    {{1, 104, 256, 1, 1}, nchw, f32, forward, 4, 512, 512, 1},
+    {{1, 104, 256, 1, 1}, nchw, f32, backward, 4, 512, 512, 1},
+    {{1, 104, 257, 1, 1}, nchw, f32, forward, 4, 512, 512, 1},
+    {{1, 104, 257, 1, 1}, nchw, f32, backward, 0, 0, 0, 0},
+    {{1, 208, 256, 1, 1}, nchw, f32, forward, 4, 512, 512, 1},
+    {{1, 208, 257, 1, 1}, nchw, f32, forward, 0, 0, 0, 0},
+    // 8 blocks of 512 threads at most.
+    {{1, 7, 7, 512, 1}, nchw, f32, forward, 1, 8, 512, 8},
+    {{1, 7, 7, 1024, 1}, nchw, f32, forward, 0, 0, 0, 0},
+    {{1, 7, 7, 66, 2}, nchw, f32, forward, 1, 8, 288, 1},
+    {{1, 7, 7, 130, 2}, nchw, f32, forward, 0, 0, 0, 0},  // 65 maps: more than a block, and no cluster divides them
     // NCHW, half types: 16, 8 or 2 bytes at once.
-    {{2, 56, 56, 16, 2}, Layout::nchw, bf16, 8, 8, 64, 2},
-    {{2, 14, 14, 32, 2}, Layout::nchw, bf16, 4, 8, 8, 1},
-    {{2, 14, 14, 32, 2}, Layout::nchw, f16, 4, 8, 8, 1},
-    {{2, 7, 7, 128, 2}, Layout::nchw, bf16, 1, 8, 8, 2},
-    {{2, 7, 7, 128, 2}, Layout::nchw, f16, 1, 8, 8, 2},
-    {{2, 7, 7, 66, 2}, Layout::nchw, f32, 0, 0, 0, 0},  // 33 maps of 8 lanes, and no cluster divides 33
-    {{2, 4, 2, 16, 4}, Layout::nchw, bf16, 8, 4, 1, 1},
-    {{2, 2, 6, 16, 4}, Layout::nchw, bf16, 4, 4, 1, 1},
-    // NHWC: 128 bytes of channels, a growing cluster, 64 bytes, two passes.
-    {{2, 8, 16, 32, 4}, Layout::nhwc, f32, 4, 4, 8, 1},
-    {{2, 16, 16, 32, 4}, Layout::nhwc, f32, 4, 8, 8, 1},
-    {{2, 16, 17, 32, 4}, Layout::nhwc, f32, 4, 8, 8, 2},
-    {{2, 32, 17, 64, 32}, Layout::nhwc, f32, 4, 8, 8, 4},
-    {{1, 32, 32, 32, 4}, Layout::nhwc, f32, 4, 8, 8, 4},
-    {{1, 32, 33, 32, 4}, Layout::nhwc, f32, 4, 8, 4, 4},
-    {{1, 32, 64, 32, 4}, Layout::nhwc, f32, 4, 8, 4, 4},
-    {{1, 32, 65, 32, 4}, Layout::nhwc, f32, 0, 0, 0, 0},
-    {{2, 45, 45, 64, 8}, Layout::nhwc, bf16, 8, 8, 4, 4},
-    {{2, 56, 56, 64, 8}, Layout::nhwc, bf16, 0, 0, 0, 0},
-    {{2, 14, 14, 64, 4}, Layout::nhwc, f16, 8, 8, 8, 1},
-    {{2, 7, 7, 128, 2}, Layout::nhwc, bf16, 8, 4, 8, 1},
-    {{2, 7, 7, 64, 1}, Layout::nhwc, f32, 4, 4, 16, 1},
-    {{2, 7, 7, 256, 2}, Layout::nhwc, f32, 4, 8, 32, 1},
-    {{2, 7, 7, 256, 1}, Layout::nhwc, f32, 0, 0, 0, 0},  // a group wider than 32 packs
-    {{2, 7, 7, 30, 5}, Layout::nhwc, f32, 0, 0, 0, 0},   // channels do not fill packs
-    {{2, 20, 20, 8, 2}, Layout::nhwc, f32, 4, 4, 2, 1},  // no more than 32 bytes of channels there
-    {{2, 20, 20, 4, 4}, Layout::nhwc, f32, 4, 4, 1, 1},
+    {{2, 56, 56, 16, 2}, nchw, bf16, forward, 8, 32, 256, 1},
+    {{2, 56, 56, 16, 2}, nchw, bf16, backward, 8, 32, 128, 2},
+    {{2, 14, 14, 32, 2}, nchw, bf16, backward, 4, 8, 128, 1},
+    {{2, 14, 14, 32, 2}, nchw, f16, forward, 4, 8, 128, 1},
+    {{2, 7, 7, 128, 2}, nchw, bf16, backward, 1, 8, 512, 1},
+    {{2, 4, 2, 16, 4}, nchw, bf16, forward, 8, 1, 128, 1},
+    {{2, 2, 6, 16, 4}, nchw, bf16, forward, 4, 1, 128, 1},
+    {{130, 3, 3, 4, 2}, nchw, f32, forward, 1, 2, 128, 1},  // the last block is not full
+    // NHWC: 128 bytes of channels, and a growing cluster.
+    {{2, 8, 16, 32, 4}, nhwc, f32, forward, 4, 8, 128, 1},
+    {{2, 16, 26, 32, 4}, nhwc, f32, forward, 4, 8, 256, 1},
+    {{2, 16, 26, 32, 4}, nhwc, f32, backward, 4, 8, 256, 2},
+    {{2, 16, 27, 32, 4}, nhwc, f32, forward, 4, 8, 128, 2},
+    {{2, 16, 27, 32, 4}, nhwc, f32, backward, 4, 8, 128, 4},
+    {{2, 32, 17, 64, 32}, nhwc, f32, forward, 4, 8, 128, 2},
+    {{1, 52, 64, 32, 4}, nhwc, f32, forward, 4, 8, 256, 8},
+    // 64 bytes of channels; then larger blocks.
+    {{1, 53, 64, 32, 4}, nhwc, f32, forward, 4, 4, 128, 8},
+    {{1, 52, 64, 32, 4}, nhwc, f32, backward, 4, 4, 256, 8},
+    {{1, 104, 64, 32, 4}, nhwc, f32, forward, 4, 4, 256, 8},
+    {{1, 104, 65, 32, 4}, nhwc, f32, forward, 4, 4, 256, 8},
+    {{1, 208, 64, 32, 4}, nhwc, f32, backward, 4, 4, 256, 8},
+    {{1, 208, 65, 32, 4}, nhwc, f32, backward, 0, 0, 0, 0},
+    {{1, 208, 128, 32, 4}, nhwc, f32, forward, 4, 4, 256, 8},
+    {{1, 208, 129, 32, 4}, nhwc, f32, forward, 0, 0, 0, 0},
+    {{2, 45, 45, 64, 8}, nhwc, bf16, forward, 8, 8, 128, 8},
+    {{2, 56, 56, 64, 8}, nhwc, bf16, backward, 8, 4, 256, 8},
+    {{2, 14, 14, 64, 4}, nhwc, f16, forward, 8, 8, 128, 1},
+    {{2, 7, 7, 128, 2}, nhwc, bf16, forward, 8, 8, 128, 1},
+    // Wide groups, channels that do not fill packs or blocks, few channels, few pixels.
+    {{2, 7, 7, 64, 1}, nhwc, f32, forward, 4, 16, 128, 1},
+    {{2, 7, 7, 256, 2}, nhwc, f32, forward, 4, 32, 128, 1},
+    {{2, 7, 7, 256, 1}, nhwc, f32, forward, 0, 0, 0, 0},
+    {{2, 7, 7, 30, 5}, nhwc, f32, forward, 0, 0, 0, 0},
+    {{2, 20, 20, 96, 32}, nhwc, f32, forward, 0, 0, 0, 0},
+    {{2, 20, 20, 8, 2}, nhwc, f32, forward, 4, 2, 128, 1},
+    {{2, 20, 20, 4, 4}, nhwc, f32, forward, 4, 1, 128, 1},
+    {{1, 1, 3, 64, 4}, nhwc, f32, forward, 4, 8, 128, 1},
 };
 
 evo::Problem problem(const Border& b, EvoNorm variant = EvoNorm::S0) {
@@ -76,33 +106,42 @@ evo::Problem problem(const Border& b, EvoNorm variant = EvoNorm::S0) {
 
 TEST(EvoNormResidency, ChoosesBySize) {
   for (const Border& b : borders) {
-    SCOPED_TRACE(message(b.shape, ", ", b.layout, ", ", b.dtype));
-    const evo::Residency r = evo::residency(problem(b), 16, true);
+    SCOPED_TRACE(message(b.shape, ", ", b.layout, ", ", b.dtype, b.pass == forward ? ", forward" : ", backward"));
+    const evo::Residency r = evo::residency(problem(b), b.pass, 16, true);
     EXPECT_EQ(r.pack, b.pack);
     if (!r) continue;
-    EXPECT_EQ(r.vectors, b.vectors);
     EXPECT_EQ(r.lanes, b.lanes);
+    EXPECT_EQ(r.threads, b.threads);
     EXPECT_EQ(r.cluster, b.cluster);
-    EXPECT_LE(r.threads, evo::resident_threads);
+    EXPECT_LE(r.threads, evo::one_read_threads);
     EXPECT_EQ(r.threads % 32, 0);
+    EXPECT_LE(evo::one_read(problem(b), r, b.pass).shared_bytes(b.pass), 226 * 1024);
   }
 }
 
 TEST(EvoNormResidency, WithoutClustersOnlyWhatABlockHolds) {
   for (const Border& b : borders) {
-    const evo::Residency r = evo::residency(problem(b), 16, false);
+    const evo::Residency r = evo::residency(problem(b), b.pass, 16, false);
     EXPECT_TRUE(!r || r.cluster == 1) << b.shape;
-    EXPECT_TRUE(r || b.pack == 0 || b.cluster > 1) << b.shape;
+    if (!r) continue;
+    EXPECT_LE(evo::one_read(problem(b), r, b.pass).shared_bytes(b.pass), 98 * 1024) << b.shape;
   }
+  // 80 KiB on both sides.
+  Border border{{1, 16, 40, 32, 4}, nhwc, f32, forward, 0, 0, 0, 0};
+  EXPECT_TRUE(evo::residency(problem(border), forward, 16, false));
+  border.shape = {1, 16, 80, 32, 4};
+  EXPECT_TRUE(evo::residency(problem(border), forward, 16, false)) << "64 bytes of channels";
+  border.shape = {1, 16, 81, 32, 4};
+  EXPECT_FALSE(evo::residency(problem(border), forward, 16, false));
 }
 
 TEST(EvoNormResidency, LeavesTheRestToTwoPasses) {
-  Border b{{2, 16, 16, 32, 4}, Layout::nhwc, f32, 0, 0, 0, 0};
-  EXPECT_TRUE(evo::residency(problem(b), 16, true));
-  EXPECT_FALSE(evo::residency(problem(b), 8, true)) << "addresses";
-  EXPECT_FALSE(evo::residency(problem(b, EvoNorm::B0), 16, true));
+  Border b{{2, 16, 16, 32, 4}, nhwc, f32, forward, 0, 0, 0, 0};
+  EXPECT_TRUE(evo::residency(problem(b), forward, 16, true));
+  EXPECT_FALSE(evo::residency(problem(b), forward, 8, true)) << "addresses";
+  EXPECT_FALSE(evo::residency(problem(b, EvoNorm::B0), forward, 16, true));
   b.dtype = f64;
-  EXPECT_FALSE(evo::residency(problem(b), 16, true));
+  EXPECT_FALSE(evo::residency(problem(b), forward, 16, true));
 }
 
 class EvoNormBorderTest : public DeviceTest {};

@@ -57,6 +57,11 @@ struct GateReduce {
     term[1] = dy;
     term[2] = term[0] * (x * (A(1) - q));
   }
+  BEVEL_HD void add(A x, A dy, A (&sum)[sums]) const {
+    A term[sums];
+    (*this)(x, dy, term);
+    for (int k = 0; k < sums; ++k) sum[k] += term[k];
+  }
 };
 
 template <class A>
@@ -101,6 +106,21 @@ struct MaximumReduce {
     term[2] = m.batch ? w : A(0);
     term[3] = m.batch ? A(0) : w;
     term[4] = m.batch ? A(0) : w * x;
+  }
+  // Adds the terms to `sum`; by branches, which a GPU turns into predicates.
+  BEVEL_HD void add(A x, A dy, A (&sum)[sums]) const {
+    const Denominator<A> m(b, a * x + i + i_low);
+    const A r = reciprocal(m.value);
+    const A k = dy * (x * r);
+    const A w = k * r;
+    sum[0] += k;
+    sum[1] += dy;
+    if (m.batch) {
+      sum[2] += w;
+    } else {
+      sum[3] += w;
+      sum[4] += w * x;
+    }
   }
 };
 

@@ -51,6 +51,18 @@ struct Held {
       *reinterpret_cast<unsigned short*>(to) = static_cast<unsigned short>(word[0]);
   }
 
+  // The same for what nobody will read soon: it does not drive other things out of the caches.
+  __device__ void store_streaming(T* to) const {
+    if constexpr (bytes == 16)
+      __stcs(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(word));
+    else if constexpr (bytes == 8)
+      __stcs(reinterpret_cast<uint2*>(to), *reinterpret_cast<const uint2*>(word));
+    else if constexpr (bytes == 4)
+      __stcs(reinterpret_cast<unsigned*>(to), word[0]);
+    else
+      *reinterpret_cast<unsigned short*>(to) = static_cast<unsigned short>(word[0]);
+  }
+
   __device__ float operator[](int p) const {
     if constexpr (std::is_same_v<T, float>) {
       return __uint_as_float(word[p]);

@@ -1,40 +1,47 @@
 // Which problems the gate's one-read kernels take, and how they cut them up. A function of the sizes alone.
 //
-// A one-read kernel keeps its pictures in registers from the first look to the last: `vectors` packs of 16 bytes (or 8,
-// or one element, where sizes do not allow more) a thread, of x forward, of x and dy backward. What one block of 256
-// threads cannot hold, a cluster of 2, 4 or 8 blocks holds together.
+// A one-read kernel keeps its pictures in shared memory from the first look to the last: x forward, x and dy backward.
+// A block has a tile, of whole groups, or a cluster of 2, 4 or 8 blocks has one together.
 //
-// NCHW: `lanes` threads hold a map, `maps` maps are a block's. A block holds one or more whole groups, or
-// 1 / `cluster` of one. NHWC: a block holds `lanes` packs of adjacent channels, whole groups, of a run of pixels.
+// NCHW: a tile is the maps of a group, or of several small ones; `lanes` threads have a map, of which each takes at most
+// 13 packs where that is possible (8 where a map is less than a warp's). NHWC: a tile is `lanes` packs of adjacent
+// channels, 64 to 512 bytes (fewer only if there are no more), of all pixels; the blocks of a cluster share out the
+// pixels.
 //
-// Two passes instead: f64; a map of more than 2048 packs (NCHW); a group of more than 8 * 256 threads (NCHW); more
-// pixels than 4 blocks hold, channels that do not fill packs, or groups that do not fill 4 to 32 packs (NHWC); a
-// cluster where the GPU has none.
+// How much a block holds decides how many fit into a multiprocessor, and only while some of them wait can others
+// compute: four, if a cluster can be found for it, else two, else one. Then as few blocks a cluster as possible.
+//
+// Two passes instead: f64; what a cluster of 8, or one block where the GPU has none, cannot hold; a group of more than
+// 8 * 512 threads (NCHW); channels that do not fill packs of 16 bytes, or groups that do not fill 1 to 32 packs (NHWC).
 #pragma once
 
 #include <bevel/ops/evonorm/detail/problem.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <span>
 
 namespace bevel::evo {
 
+enum class Pass : std::uint8_t { forward, backward };
+
 struct Residency {
-  int pack = 0;  // elements; 0: two passes
-  int vectors = 0;
+  int pack = 0;  // elements that move at once; 0: two passes
   int lanes = 0;
-  int maps = 0;  // NCHW
   int threads = 0;
+  int rows = 0;  // NCHW: maps a block; NHWC: pixels side by side
   int cluster = 1;
 
   explicit operator bool() const { return pack > 0; }
 };
 
-inline constexpr int resident_threads = 256;
-inline constexpr int resident_vectors = 8;
+inline constexpr int one_read_threads = 512;
 inline constexpr int largest_cluster = 8;
-// In NHWC clusters of 8 were measured to be slower than two passes (on an H200).
-inline constexpr int largest_cluster_nhwc = 4;
+// Bytes of pictures in a block of which four, two or one fit into a multiprocessor of 227 KiB, beside the sums.
+inline constexpr std::int64_t block_bytes[] = {52 * 1024, 104 * 1024, 208 * 1024};
+// GPUs without clusters may have as little as 99 KiB for a block.
+inline constexpr std::int64_t block_bytes_without_clusters[] = {40 * 1024, 80 * 1024};
 
 namespace detail {
 
@@ -48,35 +55,40 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-inline Residency resident_nchw(const Problem& p, int pack, int largest) {
+// Bytes of a pack in shared memory, in all arrays of the pass.
+constexpr std::int64_t slot_bytes(const Problem& p, int pack, Pass pass) {
+  return std::max<std::int64_t>(4, pack * size_of(p.dtype)) * (pass == Pass::forward ? 1 : 2);
+}
+
+inline Residency resident_nchw(const Problem& p, int pack, Pass pass, int largest, std::int64_t bytes) {
   const std::int64_t packs = p.pixels / pack, width = p.channels / p.groups;
-  if (packs > std::int64_t{resident_vectors} * resident_threads) return {};
-  const int lanes = power_of_two_from(divide_up(packs, resident_vectors));
-  const int vectors = divide_up(packs, lanes) <= 4 && pack > 1 ? 4 : resident_vectors;
+  int lanes = power_of_two_from(divide_up(packs, 8));
+  if (lanes > 16) lanes = std::clamp(power_of_two_from(divide_up(packs, 13)), 32, one_read_threads);
+  const std::int64_t map_bytes = packs * slot_bytes(p, pack, pass);
   for (int cluster = 1; cluster <= largest; cluster *= 2) {
-    if (width % cluster != 0 || width / cluster * lanes > resident_threads) continue;
+    if (width % cluster != 0) continue;
     std::int64_t maps = width / cluster;
+    if (maps * lanes > one_read_threads || maps * map_bytes > bytes) continue;
     if (cluster == 1)  // several small groups a block
-      while (2 * maps * lanes <= resident_threads / 2) maps *= 2;
+      while (2 * maps * lanes <= 128 && 2 * maps * map_bytes <= bytes) maps *= 2;
     const int threads = static_cast<int>(divide_up(maps * lanes, 32) * 32);
-    return {pack, vectors, lanes, static_cast<int>(maps), threads, cluster};
+    return {pack, lanes, threads, static_cast<int>(maps), cluster};
   }
   return {};
 }
 
-inline Residency resident_nhwc(const Problem& p, int pack, int most) {
-  const int largest = std::min(most, largest_cluster_nhwc);
+inline Residency resident_nhwc(const Problem& p, int pack, Pass pass, int largest, std::int64_t bytes) {
   const std::int64_t width = p.channels / p.groups;
-  for (const int lanes : {8, 4, 16, 32, 2, 1}) {  // 128 bytes of adjacent channels if possible, else 64
+  for (const int lanes : {8, 4, 16, 32, 2, 1}) {
     const std::int64_t channels = std::int64_t{lanes} * pack;
     if (channels % width != 0 || p.channels % channels != 0) continue;
     if (lanes < 4 && channels != p.channels) continue;
-    const std::int64_t rows = resident_threads / lanes;
-    int cluster = 1;
-    while (cluster < largest && cluster * rows * resident_vectors < p.pixels) cluster *= 2;
-    if (cluster * rows * resident_vectors < p.pixels) continue;
-    const int vectors = divide_up(divide_up(p.pixels, cluster), rows) <= 4 ? 4 : resident_vectors;
-    return {pack, vectors, lanes, 0, resident_threads, cluster};
+    for (int cluster = 1; cluster <= largest; cluster *= 2) {
+      const std::int64_t packs = divide_up(p.pixels, cluster) * lanes;
+      if (packs * slot_bytes(p, pack, pass) > bytes || cluster > p.pixels) continue;
+      const int threads = packs / 256 >= (pass == Pass::forward ? 12 : 6) ? 256 : 128;
+      return {pack, lanes, threads, threads / lanes, cluster};
+    }
   }
   return {};
 }
@@ -84,15 +96,22 @@ inline Residency resident_nhwc(const Problem& p, int pack, int most) {
 }  // namespace detail
 
 // `aligned`: bytes by which all pictures' addresses are divisible; `clusters`: whether the GPU has them.
-inline Residency residency(const Problem& p, std::int64_t aligned, bool clusters) {
-  if (!p.gate() || p.dtype == f64 || p.samples * p.channels > std::numeric_limits<int>::max()) return {};
+inline Residency residency(const Problem& p, Pass pass, std::int64_t aligned, bool clusters) {
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  if (!p.gate() || p.dtype == f64 || p.samples * p.channels > most / largest_cluster || p.pixels > most / 64) return {};
   const int largest = clusters ? largest_cluster : 1;
   const std::int64_t bytes = size_of(p.dtype);
   const bool nchw = p.layout == Layout::nchw;
   for (int pack = 16 / static_cast<int>(bytes); pack >= 1; pack = pack > 4 ? 4 : pack > 1 ? 1 : 0) {
     if ((nchw ? p.pixels : p.channels) % pack != 0 || aligned % (pack * bytes) != 0) continue;
-    if (nchw) return detail::resident_nchw(p, pack, largest);
-    return pack * bytes == 16 ? detail::resident_nhwc(p, pack, largest) : Residency{};
+    if (!nchw && pack * bytes != 16) return {};
+    const std::span<const std::int64_t> limits =
+        clusters ? std::span<const std::int64_t>(block_bytes) : block_bytes_without_clusters;
+    for (const std::int64_t limit : limits)
+      if (const Residency r = nchw ? detail::resident_nchw(p, pack, pass, largest, limit)
+                                   : detail::resident_nhwc(p, pack, pass, largest, limit))
+        return r;
+    return {};
   }
   return {};
 }
