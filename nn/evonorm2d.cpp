@@ -18,8 +18,10 @@ Tensor filled(std::int64_t channels, double value, bool requires_grad) {
 EvoNorm2d::EvoNorm2d(std::int64_t channels, const EvoNorm2dOptions& options) : options_(options) {
   require(channels >= 1, "EvoNorm2d: channels must be at least 1; got ", channels);
   const bool grouped = options.nonlinearity && !has_batch_term(options.variant);
-  require(!grouped || (options.groups >= 1 && channels % options.groups == 0), "EvoNorm2d: groups must divide the ",
-          channels, " channels; got ", options.groups);
+  const bool by_size = options.group_size != 0;
+  const std::int64_t divisor = by_size ? options.group_size : options.groups;
+  require(!grouped || (divisor >= 1 && channels % divisor == 0), "EvoNorm2d: ", by_size ? "group_size" : "groups",
+          " must divide the ", channels, " channels; got ", divisor);
   require(std::isfinite(options.eps) && options.eps >= 0, "EvoNorm2d: eps must be finite and not negative; got ",
           options.eps);
   require(options.momentum >= 0 && options.momentum <= 1, "EvoNorm2d: momentum must lie in [0, 1]; got ",
@@ -34,6 +36,7 @@ Tensor EvoNorm2d::forward(const Tensor& input) {
   return evonorm(input, weight, bias, v, running_var,
                  {.variant = options_.variant,
                   .groups = options_.groups,
+                  .group_size = options_.group_size,
                   .eps = options_.eps,
                   .momentum = options_.momentum,
                   .training = is_training(),

@@ -11,17 +11,18 @@ namespace bevel::nn {
 // Order of the fields as given.
 struct EvoNorm2dOptions {
   EvoNorm variant = EvoNorm::S0;
-  std::int64_t groups = 8;   // S variants only; must divide the channels
-  double eps = 1e-5;         // inside the square roots
-  double momentum = 0.1;     // weight of the new value in running_var
-  bool zero_gamma = false;   // weight starts as 0, for the last layer of a residual branch
-  bool nonlinearity = true;  // false: the affine map alone
+  std::int64_t groups = 8;      // S variants only; must divide the channels
+  std::int64_t group_size = 0;  // channels a group, in place of the number of groups; 0: `groups` counts
+  double eps = 1e-5;            // inside the square roots
+  double momentum = 0.1;        // weight of the new value in running_var
+  bool zero_gamma = false;      // weight starts as 0, for the last layer of a residual branch
+  bool nonlinearity = true;     // false: the affine map alone
   Layout layout = Layout::nhwc;
 };
 
 class EvoNorm2d : public Module {
  public:
-  // Error if the variant has groups that do not divide `channels`, or an option is out of range.
+  // Error if the variant has groups, or a group size, that do not divide `channels`, or an option is out of range.
   explicit EvoNorm2d(std::int64_t channels, const EvoNorm2dOptions& options = {});
 
   // [N, H, W, channels] or [N, channels, H, W] to the same. In training mode B variants update running_var.

@@ -38,6 +38,20 @@ void check_running_var(const Tensor& running_var, const Tensor& x, std::int64_t 
   require(!running_var.requires_grad(), "evonorm: running_var must not require a gradient");
 }
 
+// How many groups the channels have; B variants have none, and any number will do.
+std::int64_t group_count(const Tensor& x, std::int64_t channels, const EvoNormOptions& options) {
+  if (has_batch_term(options.variant)) return 1;
+  if (options.group_size != 0) {
+    require(options.group_size > 0 && channels % options.group_size == 0, "evonorm: groups of ", options.group_size,
+            " channels do not divide the ", channels, " channels of the ", options.layout, " input of shape ",
+            x.shape());
+    return channels / options.group_size;
+  }
+  require(options.groups >= 1 && channels % options.groups == 0, "evonorm: ", options.groups,
+          " groups do not divide the ", channels, " channels of the ", options.layout, " input of shape ", x.shape());
+  return options.groups;
+}
+
 evo::Problem check(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& v, const Tensor& running_var,
                    const EvoNormOptions& options) {
   require_floating(x, "evonorm", "input");
@@ -51,16 +65,13 @@ evo::Problem check(const Tensor& x, const Tensor& gamma, const Tensor& beta, con
   check_parameter(beta, "beta", x, channels);
   check_v(v, x, channels, options);
   check_running_var(running_var, x, channels, options);
-  if (!has_batch_term(options.variant))
-    require(options.groups >= 1 && channels % options.groups == 0, "evonorm: ", options.groups,
-            " groups do not divide the ", channels, " channels of the ", options.layout, " input of shape ", x.shape());
   return {.variant = options.variant,
           .layout = options.layout,
           .dtype = x.dtype(),
           .samples = x.size(0),
           .pixels = nchw ? x.size(2) * x.size(3) : x.size(1) * x.size(2),
           .channels = channels,
-          .groups = options.groups,
+          .groups = group_count(x, channels, options),
           .eps = options.eps,
           .momentum = options.momentum,
           .training = options.training,

@@ -22,11 +22,12 @@ namespace bevel {
 // Order of the fields as given.
 struct EvoNormOptions {
   EvoNorm variant = EvoNorm::S0;
-  std::int64_t groups = 8;   // S variants only; must divide the channels
-  double eps = 1e-5;         // added to variances and mean squares, inside the square root; not negative
-  double momentum = 0.1;     // weight of the new value in running_var; 0 to 1
-  bool training = true;      // B variants: whether the batch term is the batch's variance or running_var
-  bool nonlinearity = true;  // false: y = x * gamma + beta, and neither v nor running_var is used
+  std::int64_t groups = 8;      // S variants only; must divide the channels
+  std::int64_t group_size = 0;  // channels a group, in place of the number of groups; 0: `groups` counts
+  double eps = 1e-5;            // added to variances and mean squares, inside the square root; not negative
+  double momentum = 0.1;        // weight of the new value in running_var; 0 to 1
+  bool training = true;         // B variants: whether the batch term is the batch's variance or running_var
+  bool nonlinearity = true;     // false: y = x * gamma + beta, and neither v nor running_var is used
   Layout layout = Layout::nhwc;
 };
 
@@ -38,7 +39,7 @@ struct EvoNormOptions {
 //
 // Computed in f32 (f64 where x is f64), statistics centred. Backward keeps x, the parameters and O(N * C) statistics;
 // it cannot be differentiated again. A batch of no elements gives an empty result and leaves running_var alone. Error:
-// a rank other than 4; parameters of another shape, dtype or device; groups that do not divide C; v missing, or given
+// a rank other than 4; parameters of another shape, dtype or device; groups, or a group size, that do not divide C; v missing, or given
 // where the variant has none; running_var missing in evaluation, requiring a gradient, or given to an S variant.
 Tensor evonorm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& v, const Tensor& running_var,
                const EvoNormOptions& options = {});

@@ -302,6 +302,18 @@ TEST_P(EvoNormTest, GradientsOnlyWhereWanted) {
   });
 }
 
+TEST_P(EvoNormTest, GroupsByCountOrBySize) {
+  const EvoShape s{2, 3, 5, 12, 4};
+  for (const EvoNorm variant : {EvoNorm::S0, EvoNorm::S1, EvoNorm::S2})
+    for (const Layout layout : both_layouts) {
+      const EvoNormOptions count{.variant = variant, .groups = 4, .layout = layout};
+      const EvoNormOptions size{.variant = variant, .groups = 5, .group_size = 3, .layout = layout};
+      const EvoInputs in = evonorm_inputs(s, count, f32);
+      const EvoOutputs a = run_evonorm(in, count, f32, device()), b = run_evonorm(in, size, f32, device());
+      EXPECT_TRUE(bit_equal(a.y, b.y) && bit_equal(a.dx, b.dx) && bit_equal(a.dgamma, b.dgamma));
+    }
+}
+
 TEST(EvoNorm, WrongUseNamesTheShapes) {
   const EvoNormOptions o{.groups = 4};
   const Tensor x = Tensor::zeros({2, 3, 3, 6}), p = Tensor::zeros({6}), q = Tensor::zeros({5});
@@ -310,6 +322,8 @@ TEST(EvoNorm, WrongUseNamesTheShapes) {
   const EvoNormOptions s1{.variant = EvoNorm::S1, .groups = 3};
   EXPECT_TRUE(throws_error([&] { evonorm(x, p, p, p, {}, o); }, {"evonorm", "4 groups", "6 channels", "[2, 3, 3, 6]"}));
   EXPECT_TRUE(throws_error([&] { evonorm(x, p, p, p, {}, {.groups = 0}); }, {"0 groups"}));
+  EXPECT_TRUE(throws_error([&] { evonorm(x, p, p, p, {}, {.group_size = 4}); }, {"groups of 4", "6 channels"}));
+  EXPECT_TRUE(throws_error([&] { evonorm(x, p, p, p, {}, {.group_size = -3}); }, {"groups of -3"}));
   EXPECT_TRUE(throws_error([&] { evonorm(x, q, p, p, {}, b0); }, {"gamma", "[5]", "[2, 3, 3, 6]"}));
   EXPECT_TRUE(throws_error([&] { evonorm(x, p, q, p, {}, b0); }, {"beta", "[5]"}));
   EXPECT_TRUE(throws_error([&] { evonorm(x, p, p, q, {}, b0); }, {"v ", "[5]"}));
