@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <bevel/core/device.h>
+#include <bevel/ops/loss/pass.h>
 #include <bevel/ops/raw.h>
 
 namespace bevel_torch {
@@ -11,7 +12,7 @@ namespace bevel_torch {
 struct OnCpu {
   explicit OnCpu(const at::Tensor&) {}
   template <class F>
-  auto with_zeros(std::size_t, const F& f) const {
+  auto with_loss_workspace(const F& f) const {
     return f(bevel::Cpu{});
   }
   template <class F>
@@ -30,10 +31,9 @@ struct OnCpu {
 
 namespace bevel_torch {
 
-// A workspace of zeros that belongs to the stream (while a graph is recorded: to the stream within that graph), so that
-// kernels that share it never run at the same time. Kept to the end of the process.
+// A loss's workspace, zeros at first, that belongs to the stream (while a graph is recorded: to the stream within that
+// graph), so that kernels that share it never run at the same time. Kept to the end of the process.
 void* stream_workspace(c10::cuda::CUDAStream stream);
-inline constexpr std::size_t stream_workspace_bytes = 32768;
 
 // Makes the tensor's device current while it lives, and calls f(bevel::raw::OnStream).
 class OnCuda {
@@ -41,11 +41,10 @@ class OnCuda {
   explicit OnCuda(const at::Tensor& tensor)
       : guard_(tensor.device()), stream_(c10::cuda::getCurrentCUDAStream(tensor.device().index())) {}
 
-  // With memory that was zero once, and that these kernels alone have written since.
+  // With the workspace of losses.
   template <class F>
-  auto with_zeros(std::size_t bytes, const F& f) const {
-    TORCH_INTERNAL_ASSERT(bytes <= stream_workspace_bytes);
-    return f(bevel::raw::OnStream{stream_.stream(), stream_workspace(stream_), bytes});
+  auto with_loss_workspace(const F& f) const {
+    return f(bevel::raw::OnStream{stream_.stream(), stream_workspace(stream_), bevel::raw::loss_workspace_bytes});
   }
   // With scratch memory.
   template <class F>

@@ -59,8 +59,7 @@ at::Tensor make_value(const Loss& loss, const at::Tensor& input) {
 template <class Where>
 void run(const Loss& loss, const at::Tensor& input, const raw::LossPass& pass) {
   if (pass.count == 0) return;
-  Where(input).with_zeros(raw::loss_workspace_bytes,
-                          [&](const auto& where) { raw::loss(where, loss.formula, pass); });
+  Where(input).with_loss_workspace([&](const auto& where) { raw::loss(where, loss.formula, pass); });
 }
 
 void run_on(const Loss& loss, const at::Tensor& input, const raw::LossPass& pass) {
@@ -144,7 +143,7 @@ void scale_own_gradient(const at::Tensor& gradient, const at::Tensor& factor) {
                                  gradient.data_ptr()};
 #if defined(BEVEL_TORCH_CUDA)
   if (gradient.is_cuda())
-    return OnCuda(gradient).with_zeros(0, [&](const auto& where) { raw::scale_gradient(where, scale); });
+    return OnCuda(gradient).with_memory(0, [&](const auto& where) { raw::scale_gradient(where, scale); });
 #endif
   raw::scale_gradient(bevel::Cpu{}, scale);
 }

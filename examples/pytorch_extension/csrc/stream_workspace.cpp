@@ -43,7 +43,7 @@ void* stream_workspace(c10::cuda::CUDAStream stream) {
   if (key == last) return last_memory;
   const std::lock_guard lock(mutex);
   void*& memory = known[key];
-  if (!memory) memory = make_zeros(stream_workspace_bytes);
+  if (!memory) memory = make_zeros(bevel::raw::loss_workspace_bytes);
   last = key;
   last_memory = memory;
   return memory;

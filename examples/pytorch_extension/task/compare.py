@@ -91,6 +91,17 @@ def graphed(step, sets):
     return f"{statistics.median(times[2:]):6.1f}"
 
 
+def graphed_callable(forward, sets, upstream, repeats):
+    """A step of what torch.cuda.make_graphed_callables makes of the forward pass: it copies its inputs."""
+    sample = (sets[0][0].detach().clone().requires_grad_(), sets[0][1].clone())
+    try:
+        made = torch.cuda.make_graphed_callables(forward, sample)
+    except Exception as error:
+        torch.cuda.synchronize()
+        return f"({type(error).__name__})"
+    return "%.1f" % timed(training(made, upstream), sets, repeats)[0]
+
+
 def floors():
     """What the host's machinery costs without any work of ours."""
     number = torch.zeros((), device="cuda")
@@ -157,6 +168,8 @@ def smooth_l1(options):
                 f = timed(candidates[name], plain, repeats)
                 text = f"forward {f[0]:7.1f} ({f[1]:7.1f})"
             fb, graph = timed(step, leaves, repeats), graphed(step, leaves)
+            if name in candidates and reduction == "mean":
+                graph += ", graphed callable " + graphed_callable(candidates[name], leaves, upstream, repeats)
             if name in errors:
                 graph += "   error %.0e %.0e" % errors[name]
             print(f"  {name:18} {text:25}   training step {fb[0]:7.1f} ({fb[1]:7.1f}), as a graph {graph}")

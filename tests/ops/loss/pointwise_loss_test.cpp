@@ -87,7 +87,7 @@ class PointwiseLossCudaTest : public ::testing::Test {
 
 TEST_F(PointwiseLossCudaTest, FormulaCompiledByTheHostCompilerSaysSo) {
   const Tensor input = Tensor::zeros({2}, {.device = cuda()});
-  EXPECT_TRUE(throws_error([&] { cubic_from_cpp(input, input, {}); }, {"cuda:0", "nvcc", ".cu"}));
+  EXPECT_TRUE(throws_error([&] { cubic_from_cpp(input, input, {}); }, {"a GPU", "nvcc", ".cu"}));
 }
 
 TEST_F(PointwiseLossCudaTest, BothCompilersMeetInOneProgram) {
