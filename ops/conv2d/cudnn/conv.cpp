@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -93,26 +92,24 @@ bool allowed(const Engine& engine, const ConvSettings& settings) {
 }
 
 // Calls f(plan) for each allowed engine that runs, best first, until f says true. Engines on tensor cores come before
-// others, those with a small workspace first, and last those that are compiled at run time, which takes up to a second.
+// others, and last those that are compiled at run time, which takes up to a second; among each kind those with a large
+// workspace come after the others.
 template <class F>
 void for_plans(cudnnHandle_t handle, const std::vector<Engine>& engines, const ConvSettings& settings, const F& f) {
-  std::vector<CudnnPlan> large;
-  const auto try_engine = [&](const Engine& engine, std::int64_t most) {
-    CudnnPlan plan{Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), 0, {}};
-    if (!allowed(engine, settings) || !make_plan(handle, engine, plan)) return false;
-    if (plan.workspace <= most) return f(std::move(plan));
-    large.push_back(std::move(plan));
-    return false;
-  };
-  for (const Engine& engine : engines)
-    if (engine.tensor_cores && !engine.compiled_at_run_time && try_engine(engine, most_workspace)) return;
-  for (CudnnPlan& plan : large)
-    if (f(std::move(plan))) return;
-  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
-  for (const bool compiled : {false, true})
-    for (const Engine& engine : engines)
-      if ((compiled || !engine.tensor_cores) && engine.compiled_at_run_time == compiled && try_engine(engine, any))
+  const auto kind = [](const Engine& engine) { return engine.compiled_at_run_time ? 2 : engine.tensor_cores ? 0 : 1; };
+  for (const int wanted : {0, 1, 2}) {
+    std::vector<CudnnPlan> large;
+    for (const Engine& engine : engines) {
+      CudnnPlan plan{Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), 0, {}};
+      if (kind(engine) != wanted || !allowed(engine, settings) || !make_plan(handle, engine, plan)) continue;
+      if (plan.workspace > most_workspace)
+        large.push_back(std::move(plan));
+      else if (f(std::move(plan)))
         return;
+    }
+    for (CudnnPlan& plan : large)
+      if (f(std::move(plan))) return;
+  }
 }
 
 using PlanPointer = std::shared_ptr<const CudnnPlan>;

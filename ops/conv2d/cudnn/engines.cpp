@@ -137,9 +137,12 @@ bool has(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNume
 }
 
 bool rounds_as_promised(const std::vector<cudnnBackendNumericalNote_t>& notes, const CudnnProblem& p) {
-  if (has(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) || has(notes, CUDNN_NUMERICAL_NOTE_FFT) ||
-      has(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD))
-    return false;
+  // Of Winograd's engines some bear the note of their tile only.
+  for (const cudnnBackendNumericalNote_t unwanted :
+       {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13})
+    if (has(notes, unwanted)) return false;
   if (p.dtype != f32) return true;
   // On f32 tensor cores round the operands to TF32; what rounds further is never wanted.
   return !has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
