@@ -4,6 +4,7 @@
 #include <bevel/ops/matmul/detail/bias.h>
 #include <bevel/ops/matmul/detail/gemm.h>
 #include <bevel/ops/matmul/detail/product.h>
+#include <bevel/ops/matmul/detail/small_linear.h>
 #include <bevel/ops/matmul/linear.h>
 #include <bevel/ops/pointwise/cast.h>
 #include <bevel/ops/pointwise/detail/relu_gradient.h>
@@ -108,6 +109,27 @@ ParameterGradients parameter_gradients(const Tensor& dy, const Tensor& x, Dtype 
   return result;
 }
 
+// Forward and backward of small layers, one kernel each. False where they are not computed so.
+bool run_small(const Tensor& input, const Tensor& weight, const Tensor& bias, bool use_relu, const Tensor& result) {
+  if (!detail::is_small_linear(input, weight)) return false;
+  if constexpr (has_cuda) detail::small_linear(Cuda{input.device()}, input, weight, bias, use_relu, result);
+  return has_cuda;
+}
+
+bool run_small_backward(const Backward& b, bool use_relu, Gradients& gradients) {
+  const Tensor x = b.saved(0);
+  const Tensor weight = b.saved(1);
+  // What is recorded itself, to be differentiated again, is made of operators.
+  if (grad_enabled() || !b.needs(1) || !detail::is_small_linear(x, weight)) return false;
+  gradients[1] = Tensor::empty(weight.shape(), weight.options());
+  if (b.needs(0)) gradients[0] = Tensor::empty(x.shape(), x.options());
+  if (b.needs(2)) gradients[2] = Tensor::empty({weight.size(0)}, weight.options());
+  if constexpr (has_cuda)
+    detail::small_linear_backward(Cuda{x.device()}, b.grad(), use_relu ? b.saved(2) : Tensor(), x, weight, gradients[0],
+                                  gradients[1], gradients[2]);
+  return has_cuda;
+}
+
 // What the node of a linear layer needs to know of its tensors.
 struct Layer {
   bool use_relu;
@@ -122,7 +144,7 @@ Tensor linear_rows(const Tensor& input, const Tensor& weight, const Tensor& bias
   const std::int64_t in = weight.size(1);
   const std::int64_t out = weight.size(0);
   Tensor result = Tensor::empty({rows, out}, input.options());
-  if (result.numel() > 0)
+  if (result.numel() > 0 && !run_small(input, weight, bias, use_relu, result))
     on(input.device(), [&](auto backend) {
       multiply(backend,
                Gemm{.dtype = input.dtype(),
@@ -138,8 +160,9 @@ Tensor linear_rows(const Tensor& input, const Tensor& weight, const Tensor& bias
   const Layer layer{use_relu, weight_parameter.dtype()};
   record("linear", result, {input, weight_parameter, bias_parameter}, {input, weight, use_relu ? result : Tensor()},
          [layer](const Backward& b) {
-           const Tensor dy = layer.use_relu ? detail::relu_gradient(b.grad(), b.saved(2)) : b.grad();
            Gradients gradients(3);
+           if (layer.parameter_dtype == f32 && run_small_backward(b, layer.use_relu, gradients)) return gradients;
+           const Tensor dy = layer.use_relu ? detail::relu_gradient(b.grad(), b.saved(2)) : b.grad();
            if (b.needs(0)) gradients[0] = detail::product(dy, b.saved(1), {});
            if (b.needs(1)) {
              auto [weight_gradient, bias_gradient] =
