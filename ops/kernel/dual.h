@@ -81,6 +81,9 @@ struct Dual {
   BEVEL_HD friend Dual expm1(Dual x) { return {expm1(x.value), x.derivative * exp(x.value)}; }
   BEVEL_HD friend Dual log(Dual x) { return {log(x.value), x.derivative / x.value}; }
   BEVEL_HD friend Dual log1p(Dual x) { return {log1p(x.value), x.derivative / (X(1) + x.value)}; }
+  BEVEL_HD friend Dual log_of_ratio(Dual s) {
+    return {log_of_ratio(s.value), (s.derivative + s.derivative) / (X(1) - s.value * s.value)};
+  }
   BEVEL_HD friend Dual sqrt(Dual x) {
     const X y = sqrt(x.value);
     return {y, x.derivative / (y + y)};

@@ -207,6 +207,23 @@ BEVEL_HD float cos(float x) {
 BEVEL_HD double cos(double x) {
   return ::cos(x);
 }
+// log((1 + s) / (1 - s)) for |s| <= 1/3, by its series: for log1p(x) with 0 <= x <= 1, where s = x / (2 + x). Error of
+// float below 1 ulp.
+BEVEL_HD float log_of_ratio(float s) {
+  const float z = multiply(s, s);
+  const float twice = s + s;
+  float q = 1.0f / 15;
+  q = multiply_add(q, z, 1.0f / 13);
+  q = multiply_add(q, z, 1.0f / 11);
+  q = multiply_add(q, z, 1.0f / 9);
+  q = multiply_add(q, z, 1.0f / 7);
+  q = multiply_add(q, z, 1.0f / 5);
+  q = multiply_add(q, z, 1.0f / 3);
+  return multiply_add(multiply(twice, z), q, twice);
+}
+BEVEL_HD double log_of_ratio(double s) {
+  return ::log1p(2 * s / (1 - s));
+}
 // Error below 2 ulp. The polynomial interpolates (atan(x) / x - 1) / x².
 BEVEL_HD float atan_of_fraction(float x) {
   const float z = multiply(x, x);

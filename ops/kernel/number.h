@@ -40,6 +40,8 @@ struct Number {
   BEVEL_HD friend Number expm1(Number x) { return math::expm1(x.value); }
   BEVEL_HD friend Number log(Number x) { return math::log(x.value); }
   BEVEL_HD friend Number log1p(Number x) { return math::log1p(x.value); }
+  // log((1 + s) / (1 - s)) for |s| <= 1/3.
+  BEVEL_HD friend Number log_of_ratio(Number s) { return math::log_of_ratio(s.value); }
   BEVEL_HD friend Number sqrt(Number x) { return math::sqrt(x.value); }
   BEVEL_HD friend Number abs(Number x) { return math::abs(x.value); }
   BEVEL_HD friend Number sin(Number x) { return math::sin(x.value); }

@@ -26,7 +26,9 @@ struct BceWithLogits {
     const X miss = select(is_positive, 1 - t, t);
     const X cost = select(is_positive, x * (1 - t), -(x * t));
     const bool is_sure_and_right = is_infinite(x) & (value_of(miss) == 0);  // else inf · 0
-    return log1p(exp(-abs(x))) + select(is_sure_and_right, X(0), cost);
+    const X e = exp(-abs(x));
+    const X softplus = log_of_ratio(quotient(e, 2 + e, reciprocal(2 + e)));  // log1p(e)
+    return softplus + select(is_sure_and_right, X(0), cost);
   }
   template <class X>
   BEVEL_HD X derivative(X x, X t) const {

@@ -17,8 +17,9 @@ namespace formula {
 struct LogCosh {
   static constexpr bool is_heavy = true;
 
-  // With m = exp(-|d|) - 1:  |d| < 1:  log1p(cosh d - 1), where cosh d - 1 = m² / (2 exp(-|d|))
-  //                          else:     |d| + log1p(exp(-2 |d|)) - log 2
+  // With m = exp(-|d|) - 1 and e = 1 + m:
+  //   |d| < 1:  log1p(cosh d - 1), where cosh d - 1 = m² / (2 e)      else:  |d| + log1p(e²) - log 2
+  // and log1p(a / b) = log((1 + s) / (1 - s)) with s = a / (2 b + a).
   template <class X>
   BEVEL_HD X operator()(X d) const {
     constexpr double log_2 = 0.69314718055994530942;
@@ -26,7 +27,9 @@ struct LogCosh {
     const bool is_near = value_of(distance) < 1;
     const X m = expm1(-distance);
     const X e = 1 + m;
-    const X y = log1p(select(is_near, quotient(m * m, e + e, reciprocal(e + e)), e * e));
+    const X above = select(is_near, m * m, e * e);
+    const X below = above + select(is_near, 4 * e, X(2));
+    const X y = log_of_ratio(quotient(above, below, reciprocal(below)));
     return select(is_near, y, distance + (y - log_2));
   }
   template <class X>

@@ -47,6 +47,18 @@ double ulps(float value, double reference) {
   return std::abs(value - reference) / unit;
 }
 
+TEST(Math, LogOfRatioAndAtanOfFraction) {
+  for (std::uint32_t bits = 0; bits <= 0x3f800000u; bits += 997u) {
+    const float x = std::bit_cast<float>(bits);  // 0 to 1
+    const double s = static_cast<double>(x) / 3;
+    const auto third = static_cast<float>(s);
+    EXPECT_LT(ulps(math::log_of_ratio(third), 2 * std::atanh(static_cast<double>(third))), 1.1) << third;
+    EXPECT_NEAR(math::log_of_ratio(s), 2 * std::atanh(s), 1e-15 * s);
+    EXPECT_LT(ulps(math::atan_of_fraction(x), std::atan(static_cast<double>(x))), 2) << x;
+    EXPECT_EQ(math::atan_of_fraction(-x), -math::atan_of_fraction(x));
+  }
+}
+
 TEST(Math, FloatFunctionsAgreeWithDouble) {
   for (const MathCase& c : math_cases) {
     double worst = 0;
