@@ -1,13 +1,14 @@
+#include <bevel/core/cuda/runtime.h>
 #include <bevel/nn/optim/detail/update.h>
 #include <bevel/ops/kernel/pack.h>
 #include <bevel/core/cuda/launch.cuh>
-#include <bevel/core/cuda/runtime.h>
 
 namespace bevel::optim::detail {
 
 namespace {
 
 using bevel::detail::Chunk;
+using bevel::detail::chunk_size;
 using bevel::detail::chunk_threads;
 using bevel::detail::ChunkTable;
 using bevel::detail::TableMemory;
@@ -70,21 +71,22 @@ __device__ bool packable(const Slot<Rule>& slot) {
   return bits % 16 == 0;
 }
 
+// Elements begin <= i < end of a parameter. The slot is the thread's own copy, which no store can change.
 template <class Rule>
-__device__ void update_chunk(const Slot<Rule>& slot, const Chunk& chunk, const UpdateOptions& options, double factor) {
+__device__ __forceinline__ void update_range(const Slot<Rule> slot, std::int64_t begin, std::int64_t end,
+                                             const UpdateOptions& options, double factor) {
   using T = typename Rule::value;
   constexpr int lanes = 16 / static_cast<int>(sizeof(T));
   const Numbers<Rule> numbers{typename Rule::Numbers(slot.rule, *slot.rate, *slot.progress), static_cast<T>(factor),
                               static_cast<T>(options.average_rest), slot.progress->steps == 0};
-  std::int64_t begin = chunk.begin;
   if (packable(slot)) {
-    const std::int64_t end = begin + (chunk.end - begin) / lanes * lanes;
+    const std::int64_t in_packs = begin + (end - begin) / lanes * lanes;
 #pragma unroll 2
-    for (std::int64_t i = begin + threadIdx.x * lanes; i < end; i += chunk_threads * lanes)
+    for (std::int64_t i = begin + threadIdx.x * lanes; i < in_packs; i += chunk_threads * lanes)
       update_pack<lanes>(slot, numbers, i);
-    begin = end;
+    begin = in_packs;
   }
-  for (std::int64_t i = begin + threadIdx.x; i < chunk.end; i += chunk_threads) update_pack<1>(slot, numbers, i);
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += chunk_threads) update_pack<1>(slot, numbers, i);
 }
 
 template <class Rule>
@@ -94,9 +96,16 @@ __global__ void __launch_bounds__(chunk_threads)
   const double factor = options.factor.value();
   if (factor == 0) return;
   const Slot<Rule>* const slots = bevel::detail::arrays_of(table);
-  for (std::int64_t i = blockIdx.x; i < table.chunks; i += gridDim.x) {
+  // A block takes a run of neighbouring chunks, so that it looks up an array seldom.
+  const std::int64_t run = (table.chunks + gridDim.x - 1) / gridDim.x;
+  const std::int64_t stop = min((blockIdx.x + 1) * run, table.chunks);
+  for (std::int64_t i = blockIdx.x * run; i < stop;) {
     const Chunk chunk = bevel::detail::find_chunk(table, i);
-    update_chunk(slots[chunk.array], chunk, options, factor);
+    const std::int64_t size = slots[chunk.array].size;
+    const std::int64_t left = (size - chunk.begin + chunk_size - 1) / chunk_size;  // chunks of this array
+    const std::int64_t taken = min(left, stop - i);
+    update_range(slots[chunk.array], chunk.begin, min(size, chunk.begin + taken * chunk_size), options, factor);
+    i += taken;
   }
   // Nobody reads the progress any more when the last block is here.
   if (!bevel::detail::last_block(options.arrived)) return;
@@ -104,7 +113,14 @@ __global__ void __launch_bounds__(chunk_threads)
     *slots[i].progress = slots[i].rule.after(slots[i].progress->steps + 1);
 }
 
-constexpr int blocks_per_multiprocessor = 8;
+// Blocks for so many chunks: at least a few for each multiprocessor, and runs short enough that no multiprocessor works
+// long after the others.
+unsigned blocks_for(Cuda backend, std::int64_t chunks) {
+  constexpr std::int64_t chunks_in_run = 4;
+  const std::int64_t few = std::int64_t{8} * gpu::multiprocessors(backend.device);
+  const std::int64_t wanted = std::max(few, (chunks + chunks_in_run - 1) / chunks_in_run);
+  return static_cast<unsigned>(std::min({chunks, wanted, std::int64_t{1} << 30}));
+}
 
 }  // namespace
 
@@ -113,11 +129,8 @@ void update(Cuda backend, std::span<const Slot<Rule>> slots, const UpdateOptions
   const auto table = bevel::detail::make_table(slots, memory, backend.device);
   if (table.count == 0) return;
   const gpu::DeviceGuard guard(backend.device);
-  const std::int64_t most = std::int64_t{blocks_per_multiprocessor} * gpu::multiprocessors(backend.device);
   gpu::launch(update_kernel<Rule>,
-              {.blocks = static_cast<unsigned>(std::min(table.chunks, most)),
-               .threads = chunk_threads,
-               .stream = gpu::stream(backend)},
+              {.blocks = blocks_for(backend, table.chunks), .threads = chunk_threads, .stream = gpu::stream(backend)},
               "update_kernel", table, options);
 }
 
