@@ -136,11 +136,21 @@ namespace {
 
 constexpr std::size_t most_bytes_taken_along = 64;
 
-// A copy from ordinary host memory returns when it has been read, wherever the device is.
-bool is_pageable(const void* host) {
+// A copy from ordinary host memory returns when it has been read, wherever the device is, unless the device reads such
+// memory by itself.
+bool returns_when_read(const void* host, Device device) {
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, host), "cudaPointerGetAttributes");
-  return attributes.type == cudaMemoryTypeUnregistered;
+  if (attributes.type != cudaMemoryTypeUnregistered) return false;
+  static std::array<std::atomic<int>, 64> shared{};  // 0: not known yet, 1: no, 2: yes
+  std::atomic<int>& known = shared[static_cast<std::size_t>(device.index)];
+  if (known == 0) {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccessUsesHostPageTables, device.index),
+          "cudaDeviceGetAttribute");
+    known = value ? 2 : 1;
+  }
+  return known == 1;
 }
 
 void write_numbers(void* to, const void* from, std::size_t bytes, Device device) {
@@ -165,7 +175,7 @@ void copy(void* to, Device to_device, const void* from, Device from_device, std:
   if (to_device.is_cuda() && from_device.is_cuda() && to_device != from_device)
     order(current_stream(from_device), current_stream(to_device));
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(device)), "cudaMemcpyAsync");
-  const bool may_change = !from_device.is_cuda() && !is_pageable(from);
+  const bool may_change = !from_device.is_cuda() && !returns_when_read(from, device);
   if (!to_device.is_cuda() || may_change) check(cudaStreamSynchronize(stream(device)), "cudaStreamSynchronize");
 }
 

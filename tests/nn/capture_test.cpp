@@ -275,6 +275,42 @@ TEST_P(CaptureTest, WhatNeedsTheHostIsAnErrorThatNamesIt) {
   }
 }
 
+TEST_P(CaptureTest, InputsOnTheHostAreCopiedWhereADeviceIsGiven) {
+  auto step = capture([](const Tensor& x, const Tensor& y) { return x * y; }, {.device = device()});
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const Tensor x = random_tensor({3}, {.dtype = f32, .seed = i});
+    const Tensor y = random({3}, i + 10);
+    const Tensor z = step(x, y);
+    EXPECT_EQ(z.device(), device());
+    EXPECT_TRUE(bit_equal(z, x.to(device()) * y));
+  }
+}
+
+TEST_P(CaptureTest, AStepWithinAStepIsPartOfIt) {
+  const Tensor count = Tensor::zeros({}, {.device = device()});
+  auto inner = capture([&](const Tensor& x) {
+    count.copy_from(count + 1.0);
+    return x * 2.0;
+  });
+  auto outer = capture([&](const Tensor& x) { return inner(inner(x)); });
+  const Tensor x = random({4}, 1);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(bit_equal(outer(x), x * 4.0));
+  EXPECT_EQ(count.item(), 10);
+}
+
+TEST_P(CaptureTest, WrongUse) {
+  const auto body = [](const Tensor& x) { return x * 1.0; };
+  auto step = capture(body);
+  EXPECT_TRUE(throws_error([&] { step(Tensor()); }, {"capture", "undefined"}));
+  EXPECT_TRUE(throws_error([&] { step(random({2}, 1).set_requires_grad()); }, {"capture", "[2]", "gradient"}));
+  EXPECT_TRUE(throws_error([&] { capture(body, {.max_graphs = 0}); }, {"max_graphs"}));
+  auto gives_nothing = capture([](const Tensor&) { return Tensor(); });
+  EXPECT_TRUE(throws_error([&] { gives_nothing(random({2}, 1)); }, {"undefined tensor"}));
+  auto two = capture([](const Tensor& x, const Tensor& y) { return x + y; });
+  if (!device().is_cuda()) return;
+  EXPECT_TRUE(throws_error([&] { two(random({2}, 1), Tensor::zeros({2})); }, {"one device", "cpu"}));
+}
+
 TEST_P(CaptureTest, AnIndexOutOfRangeIsReportedByALaterCall) {
   const Tensor table = random({5, 2}, 1);
   auto step = capture([&](const Tensor& index) { return index_select(table, 0, index); });
