@@ -1,7 +1,7 @@
+#include <bevel/core/cuda/runtime.h>
 #include <bevel/core/hostdevice.h>
 #include <bevel/nn/detail/scaler_kernels.h>
 #include <bevel/core/cuda/launch.cuh>
-#include <bevel/core/cuda/runtime.h>
 
 #include <algorithm>
 

@@ -162,16 +162,10 @@ TEST_P(LinearTest, Errors) {
   const Tensor input = Tensor::zeros({2, 3}, here);
   EXPECT_TRUE(throws_error([&] { linear(input, Tensor::zeros({5, 4}, here)); }, {"linear", "[2, 3]", "[5, 4]"}));
   EXPECT_TRUE(throws_error([&] { linear(input, Tensor::zeros({3}, here)); }, {"linear", "weight", "[3]"}));
-  EXPECT_TRUE(throws_error(
-      [&] {
-        linear(input, Tensor::zeros({5, 3}, here), Tensor::zeros({3}, here));
-      },
-      {"linear", "bias", "[5]", "[3]"}));
-  EXPECT_TRUE(throws_error(
-      [&] {
-        linear(input, Tensor::zeros({5, 3}, {.dtype = f64, .device = device()}));
-      },
-      {"linear", "f32", "f64"}));
+  EXPECT_TRUE(throws_error([&] { linear(input, Tensor::zeros({5, 3}, here), Tensor::zeros({3}, here)); },
+                           {"linear", "bias", "[5]", "[3]"}));
+  EXPECT_TRUE(throws_error([&] { linear(input, Tensor::zeros({5, 3}, {.dtype = f64, .device = device()})); },
+                           {"linear", "f32", "f64"}));
 }
 
 }  // namespace
