@@ -96,7 +96,7 @@ class Captured {
 
   // Takes tensors; gives back what the step returns: nothing, a Tensor or a std::vector<Tensor>.
   template <std::convertible_to<const Tensor&>... Inputs>
-  requires std::is_invocable_v<F&, Inputs...>
+    requires std::is_invocable_v<F&, Inputs...>
   auto operator()(const Inputs&... inputs) {
     return call(std::array<Tensor, sizeof...(Inputs)>{inputs...}, std::index_sequence_for<Inputs...>());
   }

@@ -1,6 +1,6 @@
+#include <bevel/core/cuda/runtime.h>
 #include <bevel/nn/detail/clip_kernels.h>
 #include <bevel/core/cuda/launch.cuh>
-#include <bevel/core/cuda/runtime.h>
 
 #include <algorithm>
 

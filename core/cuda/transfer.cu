@@ -1,5 +1,5 @@
-#include <bevel/core/cuda/launch.cuh>
 #include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/launch.cuh>
 
 #include <algorithm>
 #include <cstdint>

@@ -4,10 +4,10 @@
 // elements that do not fill one, go element by element in the same kernel.
 #pragma once
 
+#include <bevel/core/cuda/runtime.h>
 #include <bevel/ops/kernel/broadcast.h>
 #include <bevel/ops/kernel/pack.h>
 #include <bevel/core/cuda/launch.cuh>
-#include <bevel/core/cuda/runtime.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -5,10 +5,10 @@
 // launch combines the partial results.
 #pragma once
 
+#include <bevel/core/cuda/runtime.h>
 #include <bevel/core/tensor.h>
 #include <bevel/ops/kernel/reduce.h>
 #include <bevel/core/cuda/launch.cuh>
-#include <bevel/core/cuda/runtime.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
+#include <bevel/core/cuda/runtime.h>
 #include <bevel/ops/kernel/strided.h>
 #include <bevel/ops/kernel/width.h>
 #include <bevel/core/cuda/launch.cuh>
-#include <bevel/core/cuda/runtime.h>
 
 #include <algorithm>
 

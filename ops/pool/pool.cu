@@ -1,7 +1,7 @@
 // Pooling on CUDA: one thread for each element written; gradients gather, so that no two threads add to one place.
+#include <bevel/core/cuda/runtime.h>
 #include <bevel/ops/pool/detail/kernels.h>
 #include <bevel/core/cuda/launch.cuh>
-#include <bevel/core/cuda/runtime.h>
 
 namespace bevel::detail {
 

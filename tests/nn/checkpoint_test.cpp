@@ -176,11 +176,8 @@ TEST_F(CheckpointFileTest, ReadingFromNowhere) {
 TEST_F(CheckpointFileTest, FailedWritesLeaveTheOldFile) {
   nn::save_checkpoint(path_, {}, {{"old", "yes"}});
   const Tensor a = Tensor::scalar(1);
-  EXPECT_TRUE(throws_error(
-      [&] {
-        nn::save_checkpoint(path_, NamedTensors{{"a", a}, {"a", a}});
-      },
-      {"'a' is given twice"}));
+  EXPECT_TRUE(
+      throws_error([&] { nn::save_checkpoint(path_, NamedTensors{{"a", a}, {"a", a}}); }, {"'a' is given twice"}));
   EXPECT_TRUE(throws_error([&] { nn::save_checkpoint(path_, {}, {{"bevel.checksum", ""}}); }, {"bevel.checksum"}));
   EXPECT_EQ(nn::load_checkpoint(path_).metadata.at("old"), "yes");
   EXPECT_TRUE(throws_error([&] { nn::save_checkpoint(folder_.file("no/such/folder"), {}); },
