@@ -20,6 +20,22 @@ struct FilterProblem {
   int channels, out_channels;
 };
 
+// Left sides of the product: output gradients of 16 channels (number `tile` of the slice) for 16 (TF32: 8) pixels.
+template <class T>
+__device__ void load_gradients(unsigned (&a)[4], const char* y, int k0, int tile, int lane) {
+  using Y = PixelLayout<T, 40>;
+  if constexpr (Y::is_half) {
+    const int pixel = k0 + (lane >> 4) * 8 + lane % 8;
+    load_transposed(a, shared_address(y + Y::chunk(pixel, tile * 2 + (lane >> 3 & 1))));
+  } else {
+    const float* const p = reinterpret_cast<const float*>(y) + (k0 + lane % 4) * 40 + tile * 16 + lane / 4;
+    a[0] = rounded(p[0]);
+    a[1] = rounded(p[8]);
+    a[2] = rounded(p[4 * 40]);
+    a[3] = rounded(p[4 * 40 + 8]);
+  }
+}
+
 // The sums of a warp: `m_tiles` times 16 output channels, nine taps, 16 (TF32: 8) input channels, over every
 // k_parts-th group of 16 (8) pixels.
 template <class T, int stride, int m_tiles>
@@ -43,23 +59,6 @@ struct FilterSums {
     k_part = warp / (n_parts * m_parts);
   }
 
-  __device__ void load_y(unsigned (&a)[m_tiles][4], const char* y, int k0) const {
-#pragma unroll
-    for (int m = 0; m < m_tiles; ++m) {
-      const int tile = m_part * m_tiles + m;
-      if constexpr (is_half) {
-        const int pixel = k0 + (lane >> 4) * 8 + lane % 8;
-        load_transposed(a[m], shared_address(y + Y::chunk(pixel, tile * 2 + (lane >> 3 & 1))));
-      } else {
-        const float* const p = reinterpret_cast<const float*>(y) + (k0 + lane % 4) * 40 + tile * 16 + lane / 4;
-        a[m][0] = rounded(p[0]);
-        a[m][1] = rounded(p[8]);
-        a[m][2] = rounded(p[4 * 40]);
-        a[m][3] = rounded(p[4 * 40 + 8]);
-      }
-    }
-  }
-
   __device__ void load_x(unsigned (&b)[4], const char* x, int k0, int kw) const {
     if constexpr (is_half) {
       const int pixel = (k0 + (lane >> 3 & 1) * 8 + lane % 8) * stride + kw;
@@ -76,7 +75,8 @@ struct FilterSums {
   // Adds one group of pixels: x_rows are the three rows under the kernel, of which those marked are outside.
   __device__ void add(const char* const (&x_rows)[3], const char* y, int k0, bool top, bool bottom) {
     unsigned a[m_tiles][4];
-    load_y(a, y, k0);
+#pragma unroll
+    for (int m = 0; m < m_tiles; ++m) load_gradients<T>(a[m], y, k0, m_part * m_tiles + m, lane);
 #pragma unroll
     for (int kh = 0; kh < 3; ++kh) {
       if ((kh == 0 && top) || (kh == 2 && bottom)) continue;

@@ -37,10 +37,58 @@ __device__ void load_weights(char* to, const T* weight) {
   }
 }
 
+// Adds the products of one tap: 32 channels of the pixels from `pixel` of a row on, times the tap's weights.
+template <class T>
+__device__ void add_tap(float (&c)[forward_m_tiles][4][4], const char* x_row, int pixel, const char* weights, int tap,
+                        int lane) {
+  using X = PixelLayout<T, 36>;
+  constexpr int m_tiles = forward_m_tiles;
+  if constexpr (X::is_half) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      unsigned a[m_tiles][4];
+      unsigned b[2][4];
+#pragma unroll
+      for (int m = 0; m < m_tiles; ++m)
+        load_matrices(a[m], shared_address(x_row + X::chunk(pixel + m * 16 + lane % 16, k * 2 + lane / 16)));
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+        load_matrices(b[n], shared_address(weights + X::chunk(tap + n * 16 + (lane >> 4) * 8 + lane % 8,
+                                                              k * 2 + (lane >> 3 & 1))));
+#pragma unroll
+      for (int m = 0; m < m_tiles; ++m)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) multiply(T(), c[m][j], a[m], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
+  } else {
+    const int g = lane / 4;
+    const int t = lane % 4;
+    const float* const xf = reinterpret_cast<const float*>(x_row) + (pixel + g) * 36 + t;
+    const unsigned* const wf = reinterpret_cast<const unsigned*>(weights) + (tap + g) * 36 + t;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      unsigned a[m_tiles][4];
+#pragma unroll
+      for (int m = 0; m < m_tiles; ++m) {
+        const float* const p = xf + m * 16 * 36 + k * 8;
+        a[m][0] = rounded(p[0]);
+        a[m][1] = rounded(p[8 * 36]);
+        a[m][2] = rounded(p[4]);
+        a[m][3] = rounded(p[8 * 36 + 4]);
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const unsigned* const w = wf + j * 8 * 36 + k * 8;
+#pragma unroll
+        for (int m = 0; m < m_tiles; ++m) multiply(T(), c[m][j], a[m], w[0], w[4]);
+      }
+    }
+  }
+}
+
 template <class T, bool is_gradient, int stage_rows, int stages>
 __global__ void __launch_bounds__(threads, 2) forward_kernel(const T* x, const T* weight, T* y, Rows rows) {
   gpu::begin_kernel();
-  constexpr bool is_half = sizeof(T) == 2;
   constexpr int m_tiles = forward_m_tiles;
   using X = PixelLayout<T, 36>;
   using D = Depth<1, stage_rows, stages>;
@@ -91,49 +139,7 @@ __global__ void __launch_bounds__(threads, 2) forward_kernel(const T* x, const T
         const int slot = slot0 + row + kh;
         const char* const x_row = xs + (slot >= D::x ? slot - D::x : slot) * x_bytes;
 #pragma unroll
-        for (int kw = 0; kw < 3; ++kw) {
-          const int tap = (kh * 3 + kw) * slice;
-          if constexpr (is_half) {
-#pragma unroll
-            for (int k = 0; k < 2; ++k) {
-              unsigned a[m_tiles][4];
-              unsigned b[2][4];
-#pragma unroll
-              for (int m = 0; m < m_tiles; ++m)
-                load_matrices(a[m],
-                              shared_address(x_row + X::chunk(pixel + m * 16 + lane % 16 + kw, k * 2 + lane / 16)));
-#pragma unroll
-              for (int n = 0; n < 2; ++n)
-                load_matrices(b[n], shared_address(ws + X::chunk(tap + n * 16 + (lane >> 4) * 8 + lane % 8,
-                                                                 k * 2 + (lane >> 3 & 1))));
-#pragma unroll
-              for (int m = 0; m < m_tiles; ++m)
-#pragma unroll
-                for (int j = 0; j < 4; ++j) multiply(T(), c[m][j], a[m], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-            }
-          } else {
-            const float* const xf = reinterpret_cast<const float*>(x_row) + (pixel + g + kw) * 36 + t;
-            const unsigned* const wf = reinterpret_cast<const unsigned*>(ws) + (tap + g) * 36 + t;
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-              unsigned a[m_tiles][4];
-#pragma unroll
-              for (int m = 0; m < m_tiles; ++m) {
-                const float* const p = xf + m * 16 * 36 + k * 8;
-                a[m][0] = rounded(p[0]);
-                a[m][1] = rounded(p[8 * 36]);
-                a[m][2] = rounded(p[4]);
-                a[m][3] = rounded(p[8 * 36 + 4]);
-              }
-#pragma unroll
-              for (int j = 0; j < 4; ++j) {
-                const unsigned* const w = wf + j * 8 * 36 + k * 8;
-#pragma unroll
-                for (int m = 0; m < m_tiles; ++m) multiply(T(), c[m][j], a[m], w[0], w[4]);
-              }
-            }
-          }
-        }
+        for (int kw = 0; kw < 3; ++kw) add_tap<T>(c, x_row, pixel + kw, ws, (kh * 3 + kw) * slice, lane);
       }
 #pragma unroll
       for (int m = 0; m < m_tiles; ++m)

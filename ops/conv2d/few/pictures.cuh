@@ -48,27 +48,81 @@ struct PictureRing {
   }
 };
 
+// The part of a thread in the operands made of windows and of their weights: lane / 4 = g, lane % 4 = t.
+template <class T>
+struct WindowOperands {
+  static constexpr bool is_half = sizeof(T) == 2;
+  static constexpr int step = is_half ? 16 : 8;  // values of a matrix instruction
+  static constexpr int steps = 32 / step;
+  using Row = PictureRow<T>;
+
+  int g, t;
+
+  // The value of a window that is number i of the thread's, i < 8.
+  __device__ int value_of(int i) const {
+    return is_half ? i / 4 * 16 + i / 2 % 2 * 8 + 2 * t + i % 2 : i / 2 * 8 + i % 2 * 4 + t;
+  }
+
+  // Right sides, the weights. Columns of the product are permuted so that a thread holds eight adjacent channels of a
+  // pixel: column n of tile j is channel n / 2 * 8 + 2 j + n % 2.
+  __device__ void load_weights(unsigned (&b)[steps][4][2], const T* weight) const {
+#pragma unroll
+    for (int k = 0; k < steps; ++k)
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+          const T* const from = weight + (g / 2 * 8 + 2 * j + g % 2) * window;
+          const auto at = [&](int i) { return value_of(i) < window ? from[value_of(i)] : T(0.0F); };
+          if constexpr (is_half) {
+            const T low = at(k * 4 + part * 2);
+            const T high = at(k * 4 + part * 2 + 1);
+            b[k][j][part] = pair_of(&low, &high);
+          } else {
+            b[k][j][part] = rounded(at(k * 2 + part));
+          }
+        }
+  }
+
+  // Left side number k: the windows of 16 pixels, of which this thread holds `pixel` and the eighth after it.
+  __device__ void load_windows(unsigned (&a)[4], int k, const T* const (&x_rows)[3], int pixel, bool top) const {
+    const auto at = [&](int i, int m) {
+      const int value = value_of(i);
+      const int kh = Row::kernel_row(value);
+      const T* const from = kh == 0 ? x_rows[0] : kh == 1 ? x_rows[1] : x_rows[2];
+      const T element = from[(pixel + m * 8) * 6 + Row::offset(value)];
+      return value >= window || (top && kh == 0) ? T(0.0F) : element;
+    };
+#pragma unroll
+    for (int part = 0; part < 2; ++part)
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+        if constexpr (is_half) {
+          const T low = at(k * 4 + part * 2, m);
+          const T high = at(k * 4 + part * 2 + 1, m);
+          a[part * 2 + m] = pair_of(&low, &high);
+        } else {
+          a[part * 2 + m] = rounded(at(k * 2 + part, m));
+        }
+  }
+};
+
 template <class T, int stage_rows, int stages>
 std::size_t picture_forward_bytes(int width) {
   return static_cast<std::size_t>(Depth<2, stage_rows, stages>::x * PictureRow<T>::bytes(2 * width));
 }
 
-// y[p, o] = sum over k of window(p)[k] weight[o, k]. Columns of the product are permuted so that a thread holds eight
-// adjacent channels of a pixel: column n of tile j is channel n / 2 * 8 + 2 j + n % 2.
+// y[p, o] = sum over k of window(p)[k] weight[o, k].
 template <class T, int stage_rows, int stages>
 __global__ void __launch_bounds__(threads, 2) picture_forward_kernel(const T* x, const T* weight, T* y, Rows rows) {
   gpu::begin_kernel();
-  constexpr bool is_half = sizeof(T) == 2;
-  constexpr int step = is_half ? 16 : 8;
-  constexpr int steps = 32 / step;
+  using Operands = WindowOperands<T>;
   using D = Depth<2, stage_rows, stages>;
-  using Row = PictureRow<T>;
   extern __shared__ __align__(128) char shared[];
   const PictureRing<T, D::x> ring(shared, 2 * rows.width);
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  const int g = lane / 4;
-  const int t = lane % 4;
+  const Operands operands{lane / 4, lane % 4};
   const int begin = blockIdx.x * rows.rows_per_block;
   const int end = min(rows.count, begin + rows.rows_per_block);
   const auto load_stage = [&](int first) {
@@ -81,28 +135,8 @@ __global__ void __launch_bounds__(threads, 2) picture_forward_kernel(const T* x,
   if (begin < end) ring.load(x, 2 * begin - 1);
 #pragma unroll
   for (int i = 0; i < stages; ++i) load_stage(begin + i * stage_rows);
-
-  // The value of a window that this thread needs as number i of its operands, i < 8.
-  const auto value_of = [&](int i) {
-    return is_half ? i / 4 * 16 + i / 2 % 2 * 8 + 2 * t + i % 2 : i / 2 * 8 + i % 2 * 4 + t;
-  };
-  unsigned b[steps][4][2];
-#pragma unroll
-  for (int k = 0; k < steps; ++k)
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-#pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        const T* const from = weight + (g / 2 * 8 + 2 * j + g % 2) * window;
-        const auto at = [&](int i) { return value_of(i) < window ? from[value_of(i)] : T(0.0F); };
-        if constexpr (is_half) {
-          const T low = at(k * 4 + part * 2);
-          const T high = at(k * 4 + part * 2 + 1);
-          b[k][j][part] = pair_of(&low, &high);
-        } else {
-          b[k][j][part] = rounded(at(k * 2 + part));
-        }
-      }
+  unsigned b[Operands::steps][4][2];
+  operands.load_weights(b, weight);
 
   const int tiles = rows.width / 16;
   for (int first = begin; first < end; first += stage_rows) {
@@ -114,37 +148,20 @@ __global__ void __launch_bounds__(threads, 2) picture_forward_kernel(const T* x,
     const int count = min(stage_rows, end - first) * tiles;
     for (int tile = warp; tile < count; tile += threads / 32) {
       const int row = tile / tiles;
-      const int pixel = tile % tiles * 16 + g;
+      const int pixel = tile % tiles * 16 + operands.g;
       const bool top = (h0 + row) % rows.height == 0;
       const T* const x_rows[3] = {ring.at(slot, 2 * row), ring.at(slot, 2 * row + 1), ring.at(slot, 2 * row + 2)};
-      const auto at = [&](int i, int m) {
-        const int k = value_of(i);
-        const int kh = Row::kernel_row(k);
-        const T* const from = kh == 0 ? x_rows[0] : kh == 1 ? x_rows[1] : x_rows[2];
-        const T value = from[(pixel + m * 8) * 6 + Row::offset(k)];
-        return k >= window || (top && kh == 0) ? T(0.0F) : value;
-      };
       float c[4][4] = {};
 #pragma unroll
-      for (int k = 0; k < steps; ++k) {
+      for (int k = 0; k < Operands::steps; ++k) {
         unsigned a[4];
-#pragma unroll
-        for (int part = 0; part < 2; ++part)
-#pragma unroll
-          for (int m = 0; m < 2; ++m)
-            if constexpr (is_half) {
-              const T low = at(k * 4 + part * 2, m);
-              const T high = at(k * 4 + part * 2 + 1, m);
-              a[part * 2 + m] = pair_of(&low, &high);
-            } else {
-              a[part * 2 + m] = rounded(at(k * 2 + part, m));
-            }
+        operands.load_windows(a, k, x_rows, pixel, top);
 #pragma unroll
         for (int j = 0; j < 4; ++j) multiply(T(), c[j], a, b[k][j][0], b[k][j][1]);
       }
+      T* const to = y + (static_cast<std::int64_t>(first + row) * rows.width + pixel) * slice + operands.t * 8;
 #pragma unroll
-      for (int m = 0; m < 2; ++m)
-        store_channels(y + (static_cast<std::int64_t>(first + row) * rows.width + pixel + m * 8) * slice + t * 8, c, m);
+      for (int m = 0; m < 2; ++m) store_channels(to + m * 8 * slice, c, m);
     }
   }
   wait_copies<0>();
@@ -157,24 +174,74 @@ std::size_t picture_filter_bytes(int width) {
   return static_cast<std::size_t>(std::max(rows, slice * window * static_cast<int>(sizeof(float))));
 }
 
+// The sums of a warp over its share of the pixels: 32 channels by 27 values, in tiles of 16 by 8.
+template <class T>
+struct PictureSums {
+  static constexpr bool is_half = sizeof(T) == 2;
+  static constexpr int step = is_half ? 16 : 8;  // pixels of a matrix instruction
+  using Row = PictureRow<T>;
+
+  float sums[2][4][4] = {};
+  int lane;
+
+  __device__ explicit PictureSums(int lane_number) : lane(lane_number) {}
+
+  // Adds the pixels from k0 on. row_at(kh): the picture's row under row kh of the kernel.
+  template <class RowAt>
+  __device__ void add(const char* y, const RowAt& row_at, int k0, bool top) {
+    const int t = lane % 4;
+    unsigned a[2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) load_gradients<T>(a[m], y, k0, m, lane);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int k = j * 8 + lane / 4;
+      const int kh = Row::kernel_row(k);
+      const bool is_zero = k >= window || (top && kh == 0);
+      const T* const from = row_at(kh) + Row::offset(k);
+      unsigned b[2];
+#pragma unroll
+      for (int part = 0; part < 2; ++part)
+        if constexpr (is_half) {
+          const T* const p = from + (k0 + part * 8 + 2 * t) * 6;
+          b[part] = is_zero ? 0 : pair_of(p, p + 6);
+        } else {
+          b[part] = is_zero ? 0 : rounded(from[(k0 + part * 4 + t) * 6]);
+        }
+#pragma unroll
+      for (int m = 0; m < 2; ++m) multiply(T(), sums[m][j], a[m], b[0], b[1]);
+    }
+  }
+
+  // Into, or onto what is in, [32, 27] sums in shared memory.
+  __device__ void add_to(float* total, bool is_first) const {
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int k = j * 8 + lane % 4 * 2 + (e & 1);
+          if (k >= window) continue;
+          float& at = total[(m * 16 + lane / 4 + (e >> 1) * 8) * window + k];
+          at = is_first ? sums[m][j][e] : at + sums[m][j][e];
+        }
+  }
+};
+
 // dw[o, k] = sum over pixels p of dy[p, o] window(p)[k], in partial sums [blocks, 32, 27].
 template <class T, int stage_rows, int stages>
 __global__ void __launch_bounds__(threads, 2)
     picture_filter_kernel(const T* x, const T* dy, float* partial, Rows rows) {
   gpu::begin_kernel();
-  constexpr bool is_half = sizeof(T) == 2;
-  constexpr int step = is_half ? 16 : 8;
+  using Sums = PictureSums<T>;
   using D = Depth<2, stage_rows, stages>;
-  using Row = PictureRow<T>;
   using Y = PixelLayout<T, 40>;
   extern __shared__ __align__(128) char shared[];
   const int y_bytes = rows.width * Y::bytes;
   char* const ys = shared;
   const PictureRing<T, D::x> ring(shared + D::y * y_bytes, 2 * rows.width);
   const int warp = threadIdx.x / 32;
-  const int lane = threadIdx.x % 32;
-  const int g = lane / 4;
-  const int t = lane % 4;
   const int begin = blockIdx.x * rows.rows_per_block;
   const int end = min(rows.count, begin + rows.rows_per_block);
   const auto load_stage = [&](int first) {
@@ -190,8 +257,8 @@ __global__ void __launch_bounds__(threads, 2)
 #pragma unroll
   for (int i = 0; i < stages; ++i) load_stage(begin + i * stage_rows);
 
-  float c[2][4][4] = {};
-  const int groups = rows.width / step;
+  Sums sums(threadIdx.x % 32);
+  const int groups = rows.width / Sums::step;
   for (int first = begin; first < end; first += stage_rows) {
     wait_copies<stages - 1>();
     __syncthreads();
@@ -202,60 +269,19 @@ __global__ void __launch_bounds__(threads, 2)
     const int count = min(stage_rows, end - first) * groups;
     for (int i = warp; i < count; i += threads / 32) {
       const int row = i / groups;
-      const int k0 = i % groups * step;
       const int y_row = y_slot + row >= D::y ? y_slot + row - D::y : y_slot + row;
-      const char* const y = ys + y_row * y_bytes;
       const bool top = (h0 + row) % rows.height == 0;
-      unsigned a[2][4];
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-        if constexpr (is_half) {
-          const int pixel = k0 + (lane >> 4) * 8 + lane % 8;
-          load_transposed(a[m], shared_address(y + Y::chunk(pixel, m * 2 + (lane >> 3 & 1))));
-        } else {
-          const float* const p = reinterpret_cast<const float*>(y) + (k0 + t) * 40 + m * 16 + g;
-          a[m][0] = rounded(p[0]);
-          a[m][1] = rounded(p[8]);
-          a[m][2] = rounded(p[4 * 40]);
-          a[m][3] = rounded(p[4 * 40 + 8]);
-        }
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int k = j * 8 + g;
-        const int kh = Row::kernel_row(k);
-        const bool is_zero = k >= window || (top && kh == 0);
-        const T* const from = ring.at(x_slot, 2 * row + kh) + Row::offset(k);
-        unsigned b[2];
-#pragma unroll
-        for (int part = 0; part < 2; ++part)
-          if constexpr (is_half) {
-            const T* const p = from + (k0 + part * 8 + 2 * t) * 6;
-            b[part] = is_zero ? 0 : pair_of(p, p + 6);
-          } else {
-            b[part] = is_zero ? 0 : rounded(from[(k0 + part * 4 + t) * 6]);
-          }
-#pragma unroll
-        for (int m = 0; m < 2; ++m) multiply(T(), c[m][j], a[m], b[0], b[1]);
-      }
+      sums.add(
+          ys + y_row * y_bytes, [&](int kh) { return ring.at(x_slot, 2 * row + kh); }, i % groups * Sums::step, top);
     }
   }
   wait_copies<0>();
 
+  // The warps' sums, added in order.
   float* const total = reinterpret_cast<float*>(shared);
   for (int part = 0; part < threads / 32; ++part) {
     __syncthreads();
-    if (warp != part) continue;
-#pragma unroll
-    for (int m = 0; m < 2; ++m)
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int k = j * 8 + t * 2 + (e & 1);
-          if (k >= window) continue;
-          float& at = total[(m * 16 + g + (e >> 1) * 8) * window + k];
-          at = part == 0 ? c[m][j][e] : at + c[m][j][e];
-        }
+    if (warp == part) sums.add_to(total, part == 0);
   }
   __syncthreads();
   for (int i = threadIdx.x; i < slice * window; i += threads)
