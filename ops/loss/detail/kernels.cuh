@@ -63,7 +63,8 @@ __device__ __forceinline__ void reduce_loss(double sum, const LossWorkspace& wor
 }
 
 // The elements of one pack: formula, weights, value, gradients. What is the same for all elements of a pass is asked by
-// branches that all threads take alike; the usual case (a sum, the gradient of the input, no weight) asks only once.
+// branches that all threads take alike. The usual passes are plain ones, for which several packs are read at once; all
+// others go pack by pack.
 template <class F, class T, bool Value, bool Gradient>
 struct LossBody {
   using C = compute_t<T>;
@@ -71,58 +72,53 @@ struct LossBody {
   const F& formula;
   const LossPass& pass;
   const LossUniform<C>& uniform;
-  const bool is_special = pass.weight || uniform.is_zero || pass.value_each || pass.upstream_each || pass.d_target ||
-                          (Gradient && !pass.d_input);
   double sum = 0;
 
-  // `batch` packs, loss_threads apart, all of which are read before the first is computed.
-  template <int width, int batch>
-  __device__ __forceinline__ void run(std::int64_t index) {
-    Operands<width> packs[batch];
+  // Whether there are only values without gradients, or the input's gradient alone, or that and a sum; and no weights.
+  __device__ __forceinline__ bool is_plain() const {
+    const bool is_either = !Value || !Gradient || !(pass.value_each || pass.upstream_each);
+    return is_either && !pass.weight && !uniform.is_zero && !pass.d_target && (!Gradient || pass.d_input);
+  }
+
+  // `batch` packs of a plain pass, loss_threads apart, all of which are read before the first is computed.
+  template <int batch>
+  __device__ __forceinline__ void run_plain(std::int64_t index) {
+    constexpr int width = loss_width<T>;
+    LossPack<T> input[batch];
+    LossPack<T> target[batch];
+    LossPack<T> upstream[batch];
 #pragma unroll
     for (int b = 0; b < batch; ++b) {
       const std::int64_t p = index + b * loss_threads;
-      packs[b].input = load_pack<T, width>(pass.input, p);
-      packs[b].target = load_pack<T, width>(pass.target, p);
-      if constexpr (Gradient && !Value)
-        if (pass.upstream_each) packs[b].upstream = load_pack<T, width>(pass.upstream, p);
+      input[b] = load_pack<T>(pass.input, p);
+      target[b] = load_pack<T>(pass.target, p);
+      if constexpr (!Value)
+        if (pass.upstream_each) upstream[b] = load_pack<T>(pass.upstream, p);
     }
 #pragma unroll
-    for (int b = 0; b < batch; ++b) compute(index + b * loss_threads, packs[b]);
+    for (int b = 0; b < batch; ++b) {
+      const std::int64_t p = index + b * loss_threads;
+      Number<C> value[width];
+      Number<C> d_input[width];
+      evaluate(input[b], target[b], value, d_input);
+      if constexpr (Value && Gradient) add_up(value);
+      if constexpr (Value && !Gradient) store_value(p, value);
+      if constexpr (Gradient && Value) store_gradient(p, d_input, pass.d_input);
+      if constexpr (Gradient && !Value) store_gradient(p, d_input, upstream[b], pass.d_input);
+    }
   }
 
- private:
+  // One pack of any pass.
   template <int width>
-  struct Operands {
-    LossPack<T, width> input;
-    LossPack<T, width> target;
-    LossPack<T, width> upstream;  // read beforehand by kernels of the gradient alone, where it is one for each element
-  };
-
-  template <int width>
-  __device__ __forceinline__ void compute(std::int64_t index, const Operands<width>& pack) {
-    const auto& [input, target, upstream] = pack;
+  __device__ __forceinline__ void run(std::int64_t index) {
+    const auto input = load_pack<T, width>(pass.input, index);
+    const auto target = load_pack<T, width>(pass.target, index);
+    LossPack<T, width> upstream;
+    if constexpr (Gradient)
+      if (pass.upstream_each) upstream = load_pack<T, width>(pass.upstream, index);
     Number<C> value[width];
     Number<C> d_input[width];
-    for (int k = 0; k < width; ++k) {
-      const Number<C> x = static_cast<C>(input.at[k]);
-      const Number<C> t = static_cast<C>(target.at[k]);
-      if constexpr (Gradient) {
-        const Dual<Number<C>> loss = loss_with_d_input(formula, x, t);
-        value[k] = loss.value;
-        d_input[k] = loss.derivative;
-      } else {
-        value[k] = loss_value(formula, x, t);
-      }
-    }
-    if (!is_special) {
-      if constexpr (Value) add_up(value);
-      if constexpr (Gradient) {
-        for (int k = 0; k < width; ++k) d_input[k] = (d_input[k] * uniform.seed) * uniform.upstream;
-        store_pack(pass.d_input, index, round_pack<T>(d_input));
-      }
-      return;
-    }
+    evaluate(input, target, value, d_input);
     if constexpr (Value) {
       adjust(index, value);
       store_value(index, value);
@@ -143,6 +139,23 @@ struct LossBody {
       if (pass.d_input) {
         adjust(index, d_input);
         store_gradient(index, d_input, upstream, pass.d_input);
+      }
+    }
+  }
+
+ private:
+  template <int width>
+  __device__ __forceinline__ void evaluate(const LossPack<T, width>& input, const LossPack<T, width>& target,
+                                           Number<C> (&value)[width], Number<C> (&d_input)[width]) const {
+    for (int k = 0; k < width; ++k) {
+      const Number<C> x = static_cast<C>(input.at[k]);
+      const Number<C> t = static_cast<C>(target.at[k]);
+      if constexpr (Gradient) {
+        const Dual<Number<C>> loss = loss_with_d_input(formula, x, t);
+        value[k] = loss.value;
+        d_input[k] = loss.derivative;
+      } else {
+        value[k] = loss_value(formula, x, t);
       }
     }
   }
@@ -188,17 +201,23 @@ struct LossBody {
     sum += pack_sum.value;
   }
 
+  // With the upstream gradient that is the same for all.
   template <int width>
   __device__ __forceinline__ void store_gradient(std::int64_t index, const Number<C> (&derivative)[width],
-                                                 const LossPack<T, width>& read, void* gradient) const {
+                                                 void* gradient) const {
     Number<C> scaled[width];
-    if (pass.upstream_each) {
-      const LossPack<T, width> upstream = Value ? load_pack<T, width>(pass.upstream, index) : read;
-      for (int k = 0; k < width; ++k)
-        scaled[k] = (derivative[k] * uniform.seed) * Number<C>(static_cast<C>(upstream.at[k]));
-    } else {
-      for (int k = 0; k < width; ++k) scaled[k] = (derivative[k] * uniform.seed) * uniform.upstream;
-    }
+    for (int k = 0; k < width; ++k) scaled[k] = (derivative[k] * uniform.seed) * uniform.upstream;
+    store_pack(gradient, index, round_pack<T>(scaled));
+  }
+
+  // With one for each element, where there is.
+  template <int width>
+  __device__ __forceinline__ void store_gradient(std::int64_t index, const Number<C> (&derivative)[width],
+                                                 const LossPack<T, width>& upstream, void* gradient) const {
+    if (!pass.upstream_each) return store_gradient(index, derivative, gradient);
+    Number<C> scaled[width];
+    for (int k = 0; k < width; ++k)
+      scaled[k] = (derivative[k] * uniform.seed) * Number<C>(static_cast<C>(upstream.at[k]));
     store_pack(gradient, index, round_pack<T>(scaled));
   }
 };
@@ -218,13 +237,14 @@ __global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor<F
   const LossUniform<C> uniform(pass);
   LossBody<F, T, Value, Gradient> body{formula, pass, uniform};
   std::int64_t p = begin + threadIdx.x;
-  for (; p + (loss_in_flight - 1) * loss_threads < end; p += loss_in_flight * loss_threads)
-    body.template run<loss_width<T>, loss_in_flight>(p);
-  for (; p < end; p += loss_threads) body.template run<loss_width<T>, 1>(p);
+  if (body.is_plain())
+    for (; p + (loss_in_flight - 1) * loss_threads < end; p += loss_in_flight * loss_threads)
+      body.template run_plain<loss_in_flight>(p);
+  for (; p < end; p += loss_threads) body.template run<loss_width<T>>(p);
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * loss_threads + threadIdx.x;
   for (std::int64_t i = packs * loss_width<T> + thread; i < pass.count;
        i += static_cast<std::int64_t>(gridDim.x) * loss_threads)
-    body.template run<1, 1>(i);
+    body.template run<1>(i);
   if constexpr (Value)
     if (!pass.value_each) reduce_loss(body.sum, workspace, uniform, pass);
 }
