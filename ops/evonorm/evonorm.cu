@@ -1,7 +1,7 @@
 // EvoNorm on CUDA: the gate in one read where residency() allows; else in two passes over the pictures each way, sums
 // and statistics first, values or gradients second.
-#include <bevel/ops/evonorm/detail/device_statistics.cuh>
 #include <bevel/ops/evonorm/detail/one_read.h>
+#include <bevel/ops/evonorm/detail/device_statistics.cuh>
 
 #include <initializer_list>
 
@@ -43,8 +43,8 @@ class Arena {
   std::size_t used_ = 0;
 };
 
-// One call: its problem, cut up, with the types T of the pictures and A of statistics and parameters, packs of P elements
-// and threads that have K channels.
+// One call: its problem, cut up, with the types T of the pictures and A of statistics and parameters, packs of P
+// elements and threads that have K channels.
 template <class T, int P, int K>
 struct Launcher {
   using A = compute_t<T>;
@@ -154,8 +154,8 @@ std::int64_t alignment(std::initializer_list<Array> pictures) {
 }
 
 // Calls f(launcher) with the type of the pictures and the elements of a pack: as many as fill 16 bytes where sizes and
-// addresses allow, or 8 of the half types; else 1. Half types are 4 a pack in NHWC, so that a thread has no more channels
-// than its registers can do with.
+// addresses allow, or 8 of the half types; else 1. Half types are 4 a pack in NHWC, so that a thread has no more
+// channels than its registers can do with.
 template <class F>
 void with_launcher(const Problem& p, const raw::OnStream& where, std::initializer_list<Array> pictures, const F& f) {
   const bool nhwc = p.layout == Layout::nhwc;

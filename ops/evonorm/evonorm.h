@@ -39,8 +39,9 @@ struct EvoNormOptions {
 //
 // Computed in f32 (f64 where x is f64), statistics centred. Backward keeps x, the parameters and O(N * C) statistics;
 // it cannot be differentiated again. A batch of no elements gives an empty result and leaves running_var alone. Error:
-// a rank other than 4; parameters of another shape, dtype or device; groups, or a group size, that do not divide C; v missing, or given
-// where the variant has none; running_var missing in evaluation, requiring a gradient, or given to an S variant.
+// a rank other than 4; parameters of another shape, dtype or device; groups, or a group size, that do not divide C; v
+// missing, or given where the variant has none; running_var missing in evaluation, requiring a gradient, or given to an
+// S variant.
 Tensor evonorm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& v, const Tensor& running_var,
                const EvoNormOptions& options = {});
 

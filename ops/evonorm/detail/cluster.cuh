@@ -56,10 +56,10 @@ struct Mailbox {
                    "r"(box)
                    : "memory");
     else
-      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-                       to),
-                   "f"(value[0]), "f"(value[1]), "f"(value[2]), "f"(value[3]), "r"(box)
-                   : "memory");
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+          "f"(value[0]), "f"(value[1]), "f"(value[2]), "f"(value[3]), "r"(box)
+          : "memory");
 #endif
   }
 

@@ -142,9 +142,9 @@ __device__ void column_merge(double (&value)[K]) {
 // Statistics of the maximum kept for backward, rows of [N, C]: those of MaximumForward, then the mean in two parts.
 inline constexpr int maximum_rows = 8;
 
-// The batch's statistics and then those of every map. batch[0, 1, 2][c] = mean in two parts (0 in evaluation), deviation;
-// running_var is updated in training, if it is not null, and read in evaluation. Without moments (the affine case) the
-// maximum is 1.
+// The batch's statistics and then those of every map. batch[0, 1, 2][c] = mean in two parts (0 in evaluation),
+// deviation; running_var is updated in training, if it is not null, and read in evaluation. Without moments (the affine
+// case) the maximum is 1.
 template <class A>
 __global__ void __launch_bounds__(column_lanes* column_rows)
     maximum_statistics_kernel(Sizes s, const double* moments, A* batch, A* running_var, const A* gamma, const A* beta,

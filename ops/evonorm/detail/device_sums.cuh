@@ -265,7 +265,7 @@ struct Stream {
         for (int a = 0; a < arrays; ++a) {
           char* const slot = to + (r * arrays + a) * pitch;
           if constexpr (P * sizeof(T) >= 4)
-            copy_async<P * static_cast<int>(sizeof(T))>(shared_address(slot), from[a]);
+            copy_async<P* static_cast<int>(sizeof(T))>(shared_address(slot), from[a]);
           else
             *reinterpret_cast<T*>(slot) = *from[a];
           from[a] += stride;
@@ -305,7 +305,8 @@ __device__ inline void load_coefficients(const A* table, bool shared, const Tili
     A* members = reinterpret_cast<A*>(&formula[p]);
 #pragma unroll
     for (int k = 0; k < Formula::coefficients; ++k)
-      members[k] = table == nullptr ? A(1) : table[(shared ? k : k * t.samples + at.sample) * t.channels + at.channel + p];
+      members[k] =
+          table == nullptr ? A(1) : table[(shared ? k : k * t.samples + at.sample) * t.channels + at.channel + p];
   }
 }
 

@@ -6,11 +6,11 @@
 // copies or for others, the next ones compute: what matters is how many there are.
 #pragma once
 
+#include <bevel/ops/evonorm/detail/one_read.h>
 #include <bevel/core/cuda/launch.cuh>
 #include <bevel/ops/evonorm/detail/async.cuh>
 #include <bevel/ops/evonorm/detail/cluster.cuh>
 #include <bevel/ops/evonorm/detail/device_sums.cuh>
-#include <bevel/ops/evonorm/detail/one_read.h>
 
 namespace bevel::evo {
 
@@ -43,13 +43,13 @@ __device__ inline void key_sums(const OneRead& s, float (&value)[N]) {
 
 // Where a thread works.
 struct Share {
-  int map;             // first map of the block: sample * channels + channel
+  int map;              // first map of the block: sample * channels + channel
   int sample, channel;  // of that map
-  int lane, row;       // of the thread: packs of a row, rows side by side
-  int local;           // first channel of the thread in the block
-  int count;           // packs
-  int slot;            // of the first, in the block's array
-  std::int64_t start;  // element of the first
+  int lane, row;        // of the thread: packs of a row, rows side by side
+  int local;            // first channel of the thread in the block
+  int count;            // packs
+  int slot;             // of the first, in the block's array
+  std::int64_t start;   // element of the first
 };
 
 template <int P, bool nhwc>
@@ -127,9 +127,9 @@ __device__ inline void read_results(const OneRead& s, const float* results, int 
   }
 }
 
-// The block's groups: merges the `items` of each over a warp, hands the result to the whole cluster, and merges what the
-// cluster's blocks have. meanwhile() is called by all threads before they wait for other blocks; finish(group, value)
-// in one thread a group of every block; what it writes may be read after.
+// The block's groups: merges the `items` of each over a warp, hands the result to the whole cluster, and merges what
+// the cluster's blocks have. meanwhile() is called by all threads before they wait for other blocks; finish(group,
+// value) in one thread a group of every block; what it writes may be read after.
 template <class Merge, int K, class Item, class Meanwhile, class Finish>
 __device__ inline void merge_groups(const OneRead& s, unsigned rank, Mailbox& mailbox, float* exchange, int items,
                                     const Item& item, const Meanwhile& meanwhile, const Finish& finish) {
@@ -264,8 +264,8 @@ __global__ void __launch_bounds__(one_read_threads, 2)
   }
   const float one_share = counts[1] > 0 ? __fdividef(1.0f, counts[1]) : 0.0f;
   const int part = nhwc ? static_cast<int>(threadIdx.x) / 32 : 0;
-  const bool writes = nhwc ? static_cast<int>(threadIdx.x) % 32 < s.lanes
-                           : (static_cast<int>(threadIdx.x) & (s.key_lanes - 1)) == 0;
+  const bool writes =
+      nhwc ? static_cast<int>(threadIdx.x) % 32 < s.lanes : (static_cast<int>(threadIdx.x) & (s.key_lanes - 1)) == 0;
   const auto publish = [&](int at, float about, float rest, float squares) {
     rest *= one_share;
     reinterpret_cast<float4*>(board.partial)[at] = {counts[1], about, rest, squares - rest * rest * counts[1]};
@@ -284,8 +284,7 @@ __global__ void __launch_bounds__(one_read_threads, 2)
     key_sums<nhwc>(s, sums);
     if (writes)
 #pragma unroll
-      for (int p = 0; p < K; ++p)
-        publish(share.local + p + part * s.part_step, mean[p], sums[2 * p], sums[2 * p + 1]);
+      for (int p = 0; p < K; ++p) publish(share.local + p + part * s.part_step, mean[p], sums[2 * p], sums[2 * p + 1]);
   }
   __syncthreads();
   merge_groups<Moments, 4>(
@@ -429,9 +428,9 @@ __global__ void __launch_bounds__(one_read_threads, 2)
           for (int i = 0; i < s.parts; ++i) total += part[i * s.part_step];
           if (share.map + key >= s.maps) continue;
           const float rstd = rstds[s.group_of_local(key)];
-          const std::int64_t at = nhwc ? std::int64_t{share.sample * s.cluster + static_cast<int>(rank)} * s.channels +
-                                             share.channel + key
-                                       : share.map + key;
+          const std::int64_t at =
+              nhwc ? std::int64_t{share.sample * s.cluster + static_cast<int>(rank)} * s.channels + share.channel + key
+                   : share.map + key;
           b.sums[k * s.plane + at] = k == 0 ? rstd * total : k == 1 ? total : gamma[key] * rstd * total;
         }
       },

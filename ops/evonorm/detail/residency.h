@@ -3,8 +3,8 @@
 // A one-read kernel keeps its pictures in shared memory from the first look to the last: x forward, x and dy backward.
 // A block has a tile, of whole groups, or a cluster of 2, 4 or 8 blocks has one together.
 //
-// NCHW: a tile is the maps of a group, or of several small ones; `lanes` threads have a map, of which each takes at most
-// 13 packs where that is possible (8 where a map is less than a warp's). NHWC: a tile is `lanes` packs of adjacent
+// NCHW: a tile is the maps of a group, or of several small ones; `lanes` threads have a map, of which each takes at
+// most 13 packs where that is possible (8 where a map is less than a warp's). NHWC: a tile is `lanes` packs of adjacent
 // channels, 64 to 512 bytes (fewer only if there are no more), of all pixels; the blocks of a cluster share out the
 // pixels.
 //
