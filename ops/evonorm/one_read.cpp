@@ -80,6 +80,7 @@ OneRead one_read(const Problem& p, const Residency& r, Pass pass) {
     cut_nhwc(s, p, r, pass);
   else
     cut_nchw(s, p, r);
+  s.parts_shift = logarithm(s.parts);
   s.array_bytes *= narrow(detail::slot_bytes(p, r.pack, Pass::forward));
   const bool forward = pass == Pass::forward;
   s.partial_floats = by_fours((forward ? 4 : 3) * s.partial_pitch);

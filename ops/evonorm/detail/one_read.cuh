@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(one_read_threads, 2)
   merge_groups<Moments, 4>(
       s, rank, mailbox, board.exchange, s.group_keys * s.parts,
       [&](int g, int j, float(&value)[4]) {
-        const int key = g * s.group_keys + j / s.parts, part_of_key = j % s.parts;
+        const int key = g * s.group_keys + (j >> s.parts_shift), part_of_key = (j & (s.parts - 1));
         read_row(board.partial + 4 * (key * s.key_step + part_of_key * s.part_step), value);
       },
       [] {},
@@ -416,7 +416,7 @@ __global__ void __launch_bounds__(one_read_threads, 2)
   merge_groups<Add, 1>(
       s, rank, mailbox, board.exchange, s.group_channels * s.parts,
       [&](int g, int j, float(&value)[1]) {
-        const int key = g * s.group_channels + j / s.parts, part = j % s.parts;
+        const int key = g * s.group_channels + (j >> s.parts_shift), part = (j & (s.parts - 1));
         value[0] = gamma[key] * board.partial[key * s.key_step + part * s.part_step];
       },
       [&] {
@@ -473,7 +473,7 @@ template <class... Parameters, class Arguments>
 void launch_one_read(const raw::OnStream& where, const Residency& r, const OneRead& s, Pass pass, const char* name,
                      void (*kernel)(Parameters...), const Arguments& arguments) {
   const int bytes = s.shared_bytes(pass);
-  if (bytes > 48 * 1024)
+  if (bytes > 47 * 1024)  // beside the mailbox
     gpu::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), name);
   gpu::launch(kernel,
               {.blocks = dim3(static_cast<unsigned>(s.tiles) * static_cast<unsigned>(s.cluster)),

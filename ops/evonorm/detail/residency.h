@@ -9,7 +9,9 @@
 // pixels.
 //
 // How much a block holds decides how many fit into a multiprocessor, and only while some of them wait can others
-// compute: four, if a cluster can be found for it, else two, else one. Then as few blocks a cluster as possible.
+// compute: four, if a cluster can be found for it, else two, else one. Then as few blocks a cluster as possible. In
+// NHWC 128 bytes of channels come first, four or two blocks; and pictures of up to 54 MiB, all in all, have larger
+// blocks in clusters of one or two in place of four or eight.
 //
 // Two passes instead: f64; what a cluster of 8, or one block where the GPU has none, cannot hold; a group of more than
 // 8 * 512 threads (NCHW); channels that do not fill packs of 16 bytes, or groups that do not fill 1 to 32 packs (NHWC).
@@ -19,6 +21,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <span>
 
@@ -40,6 +43,8 @@ inline constexpr int one_read_threads = 512;
 inline constexpr int largest_cluster = 8;
 // Bytes of pictures in a block of which four, two or one fit into a multiprocessor of 227 KiB, beside the sums.
 inline constexpr std::int64_t block_bytes[] = {52 * 1024, 104 * 1024, 208 * 1024};
+// Pictures that multiprocessors hold at once, or twice over: overlap matters less there than what clusters cost.
+inline constexpr std::int64_t few_bytes = 54 * 1024 * 1024;
 // GPUs without clusters may have as little as 99 KiB for a block.
 inline constexpr std::int64_t block_bytes_without_clusters[] = {40 * 1024, 80 * 1024};
 
@@ -77,19 +82,42 @@ inline Residency resident_nchw(const Problem& p, int pack, Pass pass, int larges
   return {};
 }
 
-inline Residency resident_nhwc(const Problem& p, int pack, Pass pass, int largest, std::int64_t bytes) {
+// lanes: a choice of them, in the order of preference.
+inline Residency resident_nhwc(const Problem& p, int pack, Pass pass, int largest, std::int64_t bytes,
+                               std::initializer_list<int> choice) {
   const std::int64_t width = p.channels / p.groups;
-  for (const int lanes : {8, 4, 16, 32, 2, 1}) {
+  for (const int lanes : choice) {
     const std::int64_t channels = std::int64_t{lanes} * pack;
     if (channels % width != 0 || p.channels % channels != 0) continue;
     if (lanes < 4 && channels != p.channels) continue;
     for (int cluster = 1; cluster <= largest; cluster *= 2) {
       const std::int64_t packs = divide_up(p.pixels, cluster) * lanes;
       if (packs * slot_bytes(p, pack, pass) > bytes || cluster > p.pixels) continue;
-      const int threads = packs / 256 >= (pass == Pass::forward ? 12 : 6) ? 256 : 128;
+      int threads = packs / 256 >= (pass == Pass::forward ? 12 : 6) ? 256 : 128;
+      // Half types have twice the arithmetic to a byte.
+      if (bytes > block_bytes[0] && p.dtype != f32 && packs >= 4 * one_read_threads) threads = one_read_threads;
       return {pack, lanes, threads, threads / lanes, cluster};
     }
   }
+  return {};
+}
+
+inline Residency resident_nhwc(const Problem& p, int pack, Pass pass, int largest,
+                               std::span<const std::int64_t> limits) {
+  for (const auto lanes : {std::initializer_list<int>{8}, std::initializer_list<int>{4, 16, 32, 2, 1}})
+    for (const std::int64_t limit : limits.first(2)) {
+      const Residency r = resident_nhwc(p, pack, pass, largest, limit, lanes);
+      if (!r) continue;
+      if (r.cluster <= 2 || p.samples * p.pixels * p.channels / pack * slot_bytes(p, pack, pass) > few_bytes) return r;
+      const std::int64_t larger = block_bytes[pass == Pass::forward ? 1 : 2];
+      Residency few = resident_nhwc(p, pack, pass, 2, larger, {4, 8, 16, 32, 2, 1});
+      if (!few) return r;
+      few.threads = one_read_threads;
+      few.rows = few.threads / few.lanes;
+      return few;
+    }
+  for (const std::int64_t limit : limits.subspan(2))
+    if (const Residency r = resident_nhwc(p, pack, pass, largest, limit, {8, 4, 16, 32, 2, 1})) return r;
   return {};
 }
 
@@ -107,10 +135,9 @@ inline Residency residency(const Problem& p, Pass pass, std::int64_t aligned, bo
     if (!nchw && pack * bytes != 16) return {};
     const std::span<const std::int64_t> limits =
         clusters ? std::span<const std::int64_t>(block_bytes) : block_bytes_without_clusters;
+    if (!nchw) return detail::resident_nhwc(p, pack, pass, largest, limits);
     for (const std::int64_t limit : limits)
-      if (const Residency r = nchw ? detail::resident_nchw(p, pack, pass, largest, limit)
-                                   : detail::resident_nhwc(p, pack, pass, largest, limit))
-        return r;
+      if (const Residency r = detail::resident_nchw(p, pack, pass, largest, limit)) return r;
     return {};
   }
   return {};
