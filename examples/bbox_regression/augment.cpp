@@ -1,50 +1,8 @@
 #include "augment.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include <bevel/core/error.h>
-
 #include "draws.h"
 
 namespace bbox {
-namespace {
-
-// Between which two source pixels an output pixel lies, how far towards the second, and whether in the picture at all.
-struct Between {
-  int first = 0, second = 0;
-  float part = 0;
-  bool inside = true;
-};
-
-// `out` holds one entry an output pixel.
-void place(std::span<Between> out, float scale, float offset, bool flip) {
-  const int size = static_cast<int>(out.size());
-  const float side = static_cast<float>(size);
-  for (int i = 0; i < size; ++i) {
-    float source = ((static_cast<float>(i) + 0.5f) / side - offset) / scale * side;
-    if (flip) source = side - source;
-    const float pixel = std::clamp(source - 0.5f, 0.0f, side - 1);
-    const int first = static_cast<int>(pixel);
-    out[static_cast<std::size_t>(i)] = {first, std::min(first + 1, size - 1), pixel - static_cast<float>(first),
-                                        source >= 0 && source <= side};
-  }
-}
-
-void check_room(const Image& image, std::span<float> out, const char* who) {
-  bevel::require(!image.rgb.empty() && out.size() == image.rgb.size(), who, ": a picture of ", image.width, " x ",
-                 image.height, " pixels needs room for three numbers each, there is room for ", out.size());
-}
-
-}  // namespace
-
-void to_floats(const Image& image, std::span<float> out) {
-  check_room(image, out, "to_floats");
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = (static_cast<float>(image.rgb[i]) - pixel_centre) * pixel_scale;
-  }
-}
-
 Change draw_change(const Box& box, std::uint64_t seed, std::uint64_t epoch, std::uint64_t index) {
   Draws draws(seed, index, epoch);
   Change change;
@@ -69,31 +27,11 @@ Box changed(const Box& box, const Change& change) {
   return intersect(moved, {0, 0, 1, 1});
 }
 
-void change_picture(const Image& image, const Change& change, std::span<float> out) {
-  check_room(image, out, "change_picture");
-  const std::size_t width = static_cast<std::size_t>(image.width);
-  std::vector<Between> columns(width);
-  std::vector<Between> rows(static_cast<std::size_t>(image.height));
-  place(columns, change.scale_x, change.offset_x, change.flip);
-  place(rows, change.scale_y, change.offset_y, false);
-  std::vector<float> line(width * 3);  // the source between two of its rows
-  float* to = out.data();
-  for (const Between& row : rows) {
-    const std::uint8_t* upper = image.at(0, row.first);
-    const std::uint8_t* lower = image.at(0, row.second);
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const float top = static_cast<float>(upper[i]);
-      line[i] = top + (static_cast<float>(lower[i]) - top) * row.part;
-    }
-    for (const Between& column : columns) {
-      const float* left = &line[static_cast<std::size_t>(column.first) * 3];
-      const float* right = &line[static_cast<std::size_t>(column.second) * 3];
-      for (int c = 0; c < 3; ++c) {
-        const float value = (left[c] + (right[c] - left[c]) * column.part) * change.brightness;
-        *to++ = row.inside && column.inside ? (std::min(value, 255.0f) - pixel_centre) * pixel_scale : 0.0f;
-      }
-    }
-  }
+WarpRow warp_row(const Change& change) {
+  // Mirrored first: what lay at x lies at 1 - x before it is scaled and moved.
+  if (change.flip)
+    return {-change.scale_x, change.scale_y, change.offset_x + change.scale_x, change.offset_y, change.brightness};
+  return {change.scale_x, change.scale_y, change.offset_x, change.offset_y, change.brightness};
 }
 
 }  // namespace bbox

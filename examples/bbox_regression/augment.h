@@ -1,20 +1,14 @@
-// Random changes of a picture together with its box, and pictures as numbers for the network.
+// Random changes of a picture together with its box. Pictures stay bytes until they are where the network is.
 #pragma once
 
+#include <bevel/ops/image/image.h>
+
+#include <array>
 #include <cstdint>
-#include <span>
 
 #include "box.h"
-#include "image.h"
 
 namespace bbox {
-
-// How bytes become the network's numbers: (value / 255 - 0.5) * 4, about zero mean and unit variance.
-inline constexpr float pixel_centre = 127.5f;
-inline constexpr float pixel_scale = 4.0f / 255.0f;
-
-// Writes the picture as floats, row by row with three channels a pixel (HWC); `out` has width * height * 3 places.
-void to_floats(const Image& image, std::span<float> out);
 
 // What is done to one picture. Source point = (point - offset) / scale along each axis, in shares of the side, the
 // picture being mirrored left to right first where `flip` is set.
@@ -33,9 +27,11 @@ Change draw_change(const Box& box, std::uint64_t seed, std::uint64_t epoch, std:
 // Where the box lies after the change, cut at the picture's edge.
 Box changed(const Box& box, const Change& change);
 
-// Resamples the picture by `change`, at its own size, straight to the network's numbers (as to_floats). Bilinear. Where
-// the new picture reaches beyond the old one it is mid-grey, 0 in the network's numbers: repeated edge pixels would
-// smear an object that the edge cuts out of its box. Brightness multiplies the byte values, which are cut at 255.
-void change_picture(const Image& image, const Change& change, std::span<float> out);
+// The change as a row of bevel::warp_images.
+using WarpRow = std::array<float, 5>;
+WarpRow warp_row(const Change& change);
+
+// How bytes become the network's numbers: (value / 255 - 0.5) * 4, about zero mean and unit variance.
+inline constexpr bevel::PixelScale network_pixels{.centre = 127.5, .factor = 4.0 / 255};
 
 }  // namespace bbox

@@ -1,5 +1,8 @@
 #include "batches.h"
 
+#include <algorithm>
+#include <array>
+
 #include "augment.h"
 #include "drawn.h"
 
@@ -7,19 +10,13 @@ namespace bbox {
 namespace {
 
 SampleSpecs specs_for(std::int64_t side) {
-  return {{{.shape = {side, side, 3}}, {.shape = {4}}}};
+  return {{{.shape = {side, side, 3}, .dtype = bevel::u8}, {.shape = {std::tuple_size_v<WarpRow>}}, {.shape = {4}}}};
 }
 
-std::span<float> numbers(const bevel::Tensor& tensor) {
-  return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())};
-}
-
-void write_box(const CentreBox& box, const bevel::Tensor& slot) {
-  float* out = slot.data<float>();
-  out[0] = box.cx;
-  out[1] = box.cy;
-  out[2] = box.w;
-  out[3] = box.h;
+void write_sample(const Image& image, const Change& change, const CentreBox& box, std::span<bevel::Tensor> slots) {
+  std::ranges::copy(image.rgb, slots[0].data<std::uint8_t>());
+  std::ranges::copy(warp_row(change), slots[1].data<float>());
+  std::ranges::copy(std::array{box.cx, box.cy, box.w, box.h}, slots[2].data<float>());
 }
 
 }  // namespace
@@ -36,15 +33,10 @@ SampleSpecs PictureDataset::specs() const {
 void PictureDataset::fill(std::int64_t index, std::int64_t epoch, std::span<bevel::Tensor> slots) const {
   const auto i = static_cast<std::size_t>(index);
   const Image& image = set_->images[i];
-  if (!augment_) {
-    to_floats(image, numbers(slots[0]));
-    write_box(set_->boxes[i], slots[1]);
-    return;
-  }
+  if (!augment_) return write_sample(image, {}, set_->boxes[i], slots);
   const Box box = to_corners(set_->boxes[i]);
   const Change change = draw_change(box, seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index));
-  change_picture(image, change, numbers(slots[0]));
-  write_box(to_centre(changed(box, change)), slots[1]);
+  write_sample(image, change, to_centre(changed(box, change)), slots);
 }
 
 SampleSpecs DrawnDataset::specs() const {
@@ -53,8 +45,7 @@ SampleSpecs DrawnDataset::specs() const {
 
 void DrawnDataset::fill(std::int64_t index, std::int64_t epoch, std::span<bevel::Tensor> slots) const {
   const Drawn drawn = draw_picture(seed_, static_cast<std::uint64_t>(epoch * count_ + index), size_);
-  to_floats(drawn.image, numbers(slots[0]));
-  write_box(to_centre(drawn.box), slots[1]);
+  write_sample(drawn.image, {}, to_centre(drawn.box), slots);
 }
 
 }  // namespace bbox

@@ -1,4 +1,4 @@
-// What the DataLoader reads: pictures as the network's numbers, with their boxes.
+// What the DataLoader reads: pictures as bytes, what is to be done to them, and their boxes.
 #pragma once
 
 #include <bevel/nn/data/dataset.h>
@@ -11,8 +11,9 @@
 
 namespace bbox {
 
-// Samples are {picture [size, size, 3], box [4] in centre form}, both f32.
-using SampleSpecs = std::array<bevel::TensorSpec, 2>;
+// Samples are {picture u8 [size, size, 3], its row of bevel::warp_images f32 [5], box f32 [4] in centre form}. The box
+// is where the object lies after the warp.
+using SampleSpecs = std::array<bevel::TensorSpec, 3>;
 
 // Pictures in memory; with `augment` each is changed at random, by seed, index and epoch alone (augment.h).
 class PictureDataset {

@@ -37,15 +37,15 @@ std::vector<CentreBox> predict_boxes(Regressor& model, const PictureSet& picture
   std::vector<CentreBox> boxes;
   for (std::size_t first = 0; first < pictures.size(); first += static_cast<std::size_t>(batch)) {
     const std::size_t count = std::min(static_cast<std::size_t>(batch), pictures.size() - first);
-    const auto input = bevel::Tensor::empty({static_cast<std::int64_t>(count), side, side, 3});
-    const std::size_t numbers = static_cast<std::size_t>(side * side) * 3;
+    const auto input = bevel::Tensor::empty({static_cast<std::int64_t>(count), side, side, 3}, {.dtype = bevel::u8});
+    std::uint8_t* bytes = input.data<std::uint8_t>();
     for (std::size_t i = 0; i < count; ++i) {
       const Image& image = pictures.images[first + i];
       bevel::require(image.width == side && image.height == side, "predict_boxes: a picture of ", image.width, " x ",
                      image.height, " pixels for a network of ", side);
-      to_floats(image, {input.data<float>() + i * numbers, numbers});
+      bytes = std::ranges::copy(image.rgb, bytes).out;
     }
-    const std::vector<float> output = model(input.to(device)).to_vector<float>();
+    const std::vector<float> output = model(bevel::image_to_float(input.to(device), network_pixels)).to_vector<float>();
     for (std::size_t i = 0; i < count; ++i) {
       const float* box = &output[i * 4];
       boxes.push_back({box[0], box[1], box[2], box[3]});

@@ -34,6 +34,7 @@ struct Settings {
   bevel::Device device = bevel::cpu;
   Precision precision = Precision::f32;
   int workers = 2;
+  bool profile = false;  // time each operator; the step is then not captured
 
   int drawn_pictures = 2048;  // drawn for each epoch, where there is no data
   int drawn_held_out = 256;

@@ -1,14 +1,11 @@
 #include "trainer.h"
 
+#include <bevel/core/profile.h>
 #include <bevel/core/random.h>
+#include <bevel/core/stream_clock.h>
 #include <bevel/nn/data/loader.h>
-#include <bevel/nn/gradient_scaler.h>
 #include <bevel/nn/optim/adam.h>
 #include <bevel/nn/schedule.h>
-#include <bevel/ops/autocast.h>
-#include <bevel/ops/loss/smooth_l1.h>
-#include <bevel/ops/matmul/matmul.h>
-#include <bevel/ops/pointwise/binary.h>
 
 #include <cstdio>
 #include <fstream>
@@ -20,6 +17,7 @@
 #include "files.h"
 #include "image_io.h"
 #include "progress.h"
+#include "step.h"
 #include "weights.h"
 
 namespace bbox {
@@ -58,55 +56,27 @@ struct Training {
   bool terminal;
 };
 
-// The precision of training steps while it lives.
-class StepPrecision {
- public:
-  StepPrecision(Precision precision, const Regressor& model) : tf32_before_(bevel::matmul_precision()) {
-    if (precision == Precision::tf32) bevel::set_matmul_precision(bevel::Precision::tf32);
-    if (precision == Precision::bf16) dtype_ = bevel::bf16;
-    if (precision != Precision::f16) return;
-    dtype_ = bevel::f16;
-    scaler_.emplace(model.parameters());
-  }
-  ~StepPrecision() { bevel::set_matmul_precision(tf32_before_); }
-  StepPrecision(const StepPrecision&) = delete;
-  StepPrecision& operator=(const StepPrecision&) = delete;
+// How long the device trained, and how much of that it had nothing to do because the next batch was not there.
+struct Clocks {
+  explicit Clocks(bevel::Device device) : training(device), waiting(device) {}
+  double share() { return training.seconds() > 0 ? waiting.seconds() / training.seconds() : 0; }
 
-  // One step; returns its loss.
-  bevel::Tensor step(Regressor& model, const bevel::Tensor& pictures, const bevel::Tensor& boxes, double beta,
-                     bevel::optim::Optimizer& optimizer) {
-    optimizer.zero_grad();
-    bevel::SmoothL1Options options{.beta = beta};
-    if (scaler_) options.scale = scaler_->scale();
-    const bevel::Tensor loss = [&] {
-      const bevel::Autocast scope(dtype_);
-      return bevel::smooth_l1(model(pictures), boxes, options);
-    }();
-    loss.backward();
-    if (!scaler_) {
-      optimizer.step();
-      return loss.detach();
-    }
-    const bevel::Tensor result = bevel::div(loss.detach(), scaler_->scale());
-    scaler_->step(optimizer);
-    return result;
-  }
-
- private:
-  bevel::Precision tf32_before_;
-  bevel::Dtype dtype_ = bevel::f32;
-  std::optional<bevel::nn::GradientScaler> scaler_;
+  bevel::StreamClock training, waiting;
 };
 
 // One pass over the loader; returns the mean loss of its batches.
 template <class Loader>
-double train_epoch(Regressor& model, Loader& loader, double beta, bevel::optim::Optimizer& optimizer,
-                   bevel::optim::Schedule& schedule, StepPrecision& precision) {
+double train_epoch(Loader& loader, TrainingStep& step, bevel::optim::Schedule& schedule, Clocks& clocks) {
   std::vector<bevel::Tensor> losses;  // read at the end, so that a GPU need not wait for the host in each step
-  for (auto& [pictures, boxes] : loader) {
-    losses.push_back(precision.step(model, pictures, boxes, beta, optimizer));
+  clocks.training.start();
+  clocks.waiting.start();
+  for (auto& [pictures, warps, boxes] : loader) {
+    clocks.waiting.stop();
+    losses.push_back(step(pictures, warps, boxes));
     schedule.step();
+    clocks.waiting.start();
   }
+  clocks.training.stop();
   double sum = 0;
   for (const bevel::Tensor& loss : losses) sum += loss.item();
   return sum / static_cast<double>(losses.size());
@@ -136,15 +106,18 @@ TrainingResult run(const Training& training, const Dataset& dataset) {
   bevel::optim::AdamW optimizer{model.parameters(), {.lr = settings.lr, .weight_decay = settings.weight_decay}};
   bevel::optim::Schedule schedule{
       optimizer, bevel::optim::OneCycle{.max_lr = settings.lr, .steps = settings.epochs * loader.size()}};
-  StepPrecision precision(settings.precision, model);
+  TrainingStep step(model, optimizer, settings);
   make_folder(settings.out);
   Log log(settings.out / "log.csv");
   Progress progress(training.out, training.terminal, "training", settings.epochs);
+  Clocks clocks(settings.device);
+  std::optional<bevel::Profiler> profiler;
+  if (settings.profile) profiler.emplace(settings.device);
   TrainingResult result;
   std::vector<CentreBox> predicted;
   for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
     const double lr = optimizer.lr();
-    result.last_loss = train_epoch(model, loader, settings.beta, optimizer, schedule, precision);
+    result.last_loss = train_epoch(loader, step, schedule, clocks);
     if (epoch == 1) result.first_loss = result.last_loss;
     predicted = predict_boxes(model, training.held_out);
     result.last = score(predicted, training.held_out.boxes);
@@ -160,6 +133,8 @@ TrainingResult run(const Training& training, const Dataset& dataset) {
   }
   write_png(settings.out / "held_out.png", prediction_sheet(training.held_out, predicted));
   result.checksum = checksum(model);
+  result.waiting = clocks.share();
+  if (profiler) write_text(settings.out / "profile.txt", bevel::profile_table(profiler->rows()));
   return result;
 }
 
@@ -169,9 +144,12 @@ void print_result(const Training& training, const TrainingResult& result) {
   print_table(out, {{"the network after the last epoch", result.last},
                     {"the network after its best epoch, " + std::to_string(result.best_epoch), result.best},
                     {"always the mean training box", result.mean_box}});
+  char waited[32];
+  std::snprintf(waited, sizeof waited, "%.1f %%", 100 * result.waiting);
   char text[64];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(result.checksum));
   out << "\nThe best epoch was chosen by these very pictures: judge by the last.\n"
+      << "of the training time " << waited << " went by waiting for pictures\n"
       << "checksum of the last weights: " << text << '\n'
       << "weights, log and a sheet of predictions: " << training.settings.out.string() << '\n';
 }

@@ -15,6 +15,8 @@ struct TrainingResult {
   int best_epoch = 0;                    // counted from 1
   Metrics mean_box;                      // of the mean training box, always
   double first_loss = 0, last_loss = 0;  // mean over the first and the last epoch
+  double waiting = 0;                    // share of the training time for which the device waited for pictures
+  double waiting = 0;                    // share of the training time for which the device waited for pictures
   std::uint64_t checksum = 0;            // of the last weights
 };
 
@@ -23,6 +25,7 @@ struct TrainingResult {
 //   best.safetensors     the weights after the best epoch so far, replaced as a whole
 //   last.safetensors     the weights after the last epoch
 //   held_out.png         a sheet of held-out pictures with true and predicted boxes
+//   profile.txt          where asked for: time by operator (bevel::Profiler)
 // The same settings on the same device give the same weights, bit for bit, whatever the number of workers.
 // Errors: those of the settings, of reading the pictures and of writing the files.
 TrainingResult train(const Settings& settings, std::ostream& out, bool terminal);
