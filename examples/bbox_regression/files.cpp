@@ -19,6 +19,12 @@ std::vector<std::uint8_t> read_bytes(const std::filesystem::path& path) {
   return bytes;
 }
 
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::flush;
+  bevel::require(file.good(), path.string(), ": cannot be written");
+}
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -16,7 +16,6 @@ struct TrainingResult {
   Metrics mean_box;                      // of the mean training box, always
   double first_loss = 0, last_loss = 0;  // mean over the first and the last epoch
   double waiting = 0;                    // share of the training time for which the device waited for pictures
-  double waiting = 0;                    // share of the training time for which the device waited for pictures
   std::uint64_t checksum = 0;            // of the last weights
 };
 

@@ -61,10 +61,13 @@ TEST(Batches, DatasetsHandOutPicturesAndBoxes) {
   const DrawnDataset drawn(1, 3, 16);
   const auto sample = [](const auto& dataset, std::int64_t index, std::int64_t epoch) {
     std::vector<bevel::Tensor> slots;
-    for (const bevel::TensorSpec& spec : dataset.specs()) slots.push_back(bevel::Tensor::empty(spec.shape));
+    for (const bevel::TensorSpec& spec : dataset.specs())
+      slots.push_back(bevel::Tensor::empty(spec.shape, {.dtype = spec.dtype}));
     dataset.fill(index, epoch, slots);
-    std::vector<float> numbers = slots[0].template to_vector<float>();
-    for (const float side : slots[1].template to_vector<float>()) numbers.push_back(side);
+    std::vector<float> numbers;
+    for (const std::uint8_t byte : slots[0].template to_vector<std::uint8_t>()) numbers.push_back(byte);
+    for (const float number : slots[1].template to_vector<float>()) numbers.push_back(number);
+    for (const float side : slots[2].template to_vector<float>()) numbers.push_back(side);
     return numbers;
   };
   EXPECT_EQ(sample(plain, 2, 0), sample(drawn, 2, 0));
@@ -88,6 +91,18 @@ TEST(Trainer, TwoRunsGiveTheSameBitsWithAnyNumberOfWorkers) {
   EXPECT_NE(train(settings, out, false).checksum, first);
 }
 
+TEST(Trainer, AProfileChangesNoBit) {
+  const TempDir dir;
+  std::ostringstream out;
+  Settings settings = tiny(dir);
+  const std::uint64_t checksum = train(settings, out, false).checksum;
+  EXPECT_FALSE(std::filesystem::exists(settings.out / "profile.txt"));
+  settings.profile = true;
+  EXPECT_EQ(train(settings, out, false).checksum, checksum);
+  EXPECT_THAT(text_of(settings.out / "profile.txt"),
+              AllOf(HasSubstr("conv2d"), HasSubstr("evonorm"), HasSubstr("smooth_l1"), HasSubstr("backward")));
+}
+
 TEST(Trainer, WritesWeightsLogAndSheet) {
   const TempDir dir;
   std::ostringstream out;
@@ -105,7 +120,9 @@ TEST(Trainer, WritesWeightsLogAndSheet) {
   EXPECT_THAT(log, HasSubstr("epoch,loss,"));
   EXPECT_GT(load_image(settings.out / "held_out.png").width, 6 * 160);
   EXPECT_THAT(out.str(), AllOf(HasSubstr("30 held-out pictures"), HasSubstr("always the mean training box"),
-                               HasSubstr("checksum of the last weights: ")));
+                               HasSubstr("went by waiting for pictures"), HasSubstr("checksum of the last weights: ")));
+  EXPECT_GE(result.waiting, 0);
+  EXPECT_LE(result.waiting, 1);
   // The weights in the file give the figures of the report.
   const PictureSet held_out = draw_pictures(held_out_series(settings.seed), 0, 30, 16);
   EXPECT_EQ(score(predict_boxes(last.model, held_out), held_out.boxes).mean_iou, result.last.mean_iou);
