@@ -245,16 +245,14 @@ std::shared_ptr<Buffer> MemoryPool::allocate(std::size_t bytes) {
     block = allocator(device_).allocate(bytes);
     if (!(block.stream == stream_)) former_streams_.push_back(std::exchange(block.stream, stream_));
     bytes_ += block.bytes;
+    free_.reserve(++blocks_);
   }
   return std::make_shared<Buffer>(Buffer::Key(), std::move(block), bytes, device_, shared_from_this());
 }
 
 void MemoryPool::free(Block block) noexcept {
   const std::lock_guard lock(mutex_);
-  try {
-    free_.push_back(std::move(block));
-  } catch (const std::bad_alloc&) {  // not even memory for the list: the block is lost to the graph
-  }
+  free_.push_back(std::move(block));  // allocate() has made room
 }
 
 void MemoryPool::order_former_streams() {

@@ -61,7 +61,8 @@ Unrecorded::~Unrecorded() {
   if (!scope_) return;
   try {
     current_stream(scope_->recording->state().device).synchronize();
-  } catch (const Error&) {  // the next call to the device reports it again
+  } catch (const Error& error) {
+    scope_->recording->state().failure = error.what();
   }
   recording = scope_->recording;
 }
@@ -97,6 +98,7 @@ gpu::Graph Recording::end() {
       state_.flags = gpu::host_memory(state_.checks.size() * sizeof(std::int32_t), state_.device);
       std::fill_n(static_cast<std::int32_t*>(state_.flags.get()), state_.checks.size(), 0);
     }
+  require(state_.failure.empty(), "capture: ", state_.failure);
   require(graph.nodes > 0, "capture: the step does nothing on ", state_.device, ", so there is nothing to record");
   for (LeafGradient& gradient : state_.gradients) {
     if (const auto leaf = gradient.leaf.lock()) gradient.after = leaf->autograd.grad;

@@ -136,7 +136,7 @@ Tensor clip_grad_norm(std::span<const Tensor> parameters, double max_norm) {
   request.max_norm = max_norm;
   request.norm = norm.data<double>();
   request.scale = numbers.data<double>();
-  request.arrived = static_cast<unsigned*>(static_cast<void*>(request.scale + 1));
+  request.arrived = reinterpret_cast<unsigned*>(request.scale + 1);
   bevel::detail::TableMemory memory;
   on(gradients.device, [&](auto backend) {
     detail::gradient_norm(backend, gradients.arrays, request, memory);

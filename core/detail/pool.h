@@ -35,6 +35,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
   std::mutex mutex_;
+  std::size_t blocks_ = 0;
   std::vector<Block> free_;
   std::vector<Stream> former_streams_;
 };

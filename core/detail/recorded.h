@@ -58,6 +58,7 @@ struct RecordedState {
   std::vector<std::function<void()>> after;
   std::vector<Tensor> kept;
   std::vector<RecordedCheck> checks;
+  std::string failure;          // of work that was done outside the recording
   std::shared_ptr<void> flags;  // their flags in host memory that the device writes
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <string>
 
@@ -216,6 +217,7 @@ void Optimizer::keep_average(double decay) {
 
 std::vector<Tensor> Optimizer::averages() const {
   std::vector<Tensor> result;
+  result.reserve(items_.size());
   for (const Item& item : items_) result.push_back(item.average.defined() ? item.average : item.parameter.detach());
   return result;
 }
@@ -234,7 +236,8 @@ void Optimizer::swap_averages() {
 AverageScope::~AverageScope() {
   try {
     optimizer_.swap_averages();
-  } catch (const Error&) {  // no memory for the exchange: the parameters keep their averages
+  } catch (const Error& error) {  // no memory for the exchange
+    std::fprintf(stderr, "AverageScope: the parameters keep their averages: %s\n", error.what());
   }
 }
 

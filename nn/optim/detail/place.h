@@ -33,7 +33,7 @@ class Place {
   const double* rate(std::size_t group) const { return rates_.data<double>() + group; }
   double* factor() const { return numbers_.data<double>(); }
   double* norm() const { return numbers_.data<double>() + 1; }
-  unsigned* arrived() const { return static_cast<unsigned*>(static_cast<void*>(numbers_.data<double>() + 2)); }
+  unsigned* arrived() const { return reinterpret_cast<unsigned*>(numbers_.data<double>() + 2); }
 
   // Another place has taken over; a captured step that counts here cannot go on.
   void retire() { retired_ = true; }
