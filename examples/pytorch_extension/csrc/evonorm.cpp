@@ -1,7 +1,7 @@
 // EvoNorm as operators of PyTorch.
 #include <bevel/ops/evonorm/raw.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
 #include <tuple>
@@ -120,8 +120,8 @@ std::tuple<Tensor, Tensor> evonorm_forward(const Tensor& input, const Tensor& ga
 Tensor evonorm(const Tensor& input, const Tensor& gamma, const Tensor& beta, const MaybeTensor& v,
                const MaybeTensor& running_var, int64_t variant, int64_t groups, double eps, double momentum,
                bool training, bool nonlinearity) {
-  return std::get<0>(evonorm_forward(input, gamma, beta, v, running_var, variant, groups, eps, momentum, training,
-                                     nonlinearity));
+  return std::get<0>(
+      evonorm_forward(input, gamma, beta, v, running_var, variant, groups, eps, momentum, training, nonlinearity));
 }
 
 // The gradients of input, gamma, beta and v; the last has no elements for variants without v.
@@ -161,9 +161,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> evonorm_backward(const Tensor& grad, 
 
 std::tuple<Tensor, Tensor> call_forward(const Tensor& input, const Tensor& gamma, const Tensor& beta,
                                         const MaybeTensor& v, const MaybeTensor& running_var, const Options& o) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("bevel::_evonorm_forward", "")
-                             .typed<decltype(evonorm_forward)>();
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("bevel::_evonorm_forward", "").typed<decltype(evonorm_forward)>();
   return op.call(input, gamma, beta, v, running_var, o.variant, o.groups, o.eps, o.momentum, o.training,
                  o.nonlinearity);
 }
@@ -197,7 +196,7 @@ class EvoNormFunction : public torch::autograd::Function<EvoNormFunction> {
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
     const auto& data = context->saved_data;
-    const Options o{data.at("variant").toInt(),   data.at("groups").toInt(),     data.at("eps").toDouble(), 0,
+    const Options o{data.at("variant").toInt(),   data.at("groups").toInt(),       data.at("eps").toDouble(), 0,
                     data.at("training").toBool(), data.at("nonlinearity").toBool()};
     const Tensor& v = saved[2];
     auto [dx, dgamma, dbeta, dv] =

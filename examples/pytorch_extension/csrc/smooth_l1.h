@@ -1,5 +1,5 @@
-// The operators of smooth L1, as the dispatcher calls them. `reduction` is at::Reduction; input and target have the same
-// shape.
+// The operators of smooth L1, as the dispatcher calls them. `reduction` is at::Reduction; input and target have the
+// same shape.
 #pragma once
 
 #include <ATen/core/Reduction.h>

@@ -1,8 +1,8 @@
 // Smooth L1 as operators of PyTorch: registration, autograd, autocast.
 //
-// Where a gradient will be asked for and the loss is reduced, one pass computes the loss and its gradient. Backward then
-// has nothing left to do but to multiply by the upstream gradient, and not even that where it is 1; it never waits to
-// learn which.
+// Where a gradient will be asked for and the loss is reduced, one pass computes the loss and its gradient. Backward
+// then has nothing left to do but to multiply by the upstream gradient, and not even that where it is 1; it never waits
+// to learn which.
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/function.h>
@@ -132,7 +132,8 @@ Tensor loss_autograd(const Tensor& input, const Tensor& target, int64_t reductio
   const bool direct = is_plain(input) && is_plain(target);
   if (!torch::autograd::compute_requires_grad(input, target)) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    return direct ? bevel_torch::smooth_l1_loss(input, target, reduction, beta) : call_loss(input, target, reduction, beta);
+    return direct ? bevel_torch::smooth_l1_loss(input, target, reduction, beta)
+                  : call_loss(input, target, reduction, beta);
   }
   const auto [x, t] = checked_operands(input, target, reduction, beta);
   const auto node = make_node<SmoothL1LossBackward>(torch::autograd::collect_next_edges(x, t));
@@ -143,8 +144,8 @@ Tensor loss_autograd(const Tensor& input, const Tensor& target, int64_t reductio
     if (reduction == at::Reduction::None)
       loss = direct ? bevel_torch::smooth_l1_loss(x, t, reduction, beta) : call_loss(x, t, reduction, beta);
     else
-      std::tie(loss, node->gradient) = direct ? smooth_l1_loss_with_gradient(x, t, reduction, beta)
-                                              : call_with_gradient(x, t, reduction, beta);
+      std::tie(loss, node->gradient) =
+          direct ? smooth_l1_loss_with_gradient(x, t, reduction, beta) : call_with_gradient(x, t, reduction, beta);
   }
   torch::autograd::set_history(loss, node);
   return loss;
@@ -189,9 +190,8 @@ TORCH_LIBRARY_FRAGMENT(bevel, m) {
         {at::Tag::pt2_compliant_tag});
   m.def("_smooth_l1_loss_with_gradient(Tensor input, Tensor target, int reduction, float beta) -> (Tensor, Tensor)",
         {at::Tag::pt2_compliant_tag});
-  m.def(
-      "_smooth_l1_loss_backward(Tensor grad, Tensor input, Tensor target, int reduction, float beta) -> Tensor",
-      {at::Tag::pt2_compliant_tag});
+  m.def("_smooth_l1_loss_backward(Tensor grad, Tensor input, Tensor target, int reduction, float beta) -> Tensor",
+        {at::Tag::pt2_compliant_tag});
   m.def(
       "_smooth_l1_loss_double_backward(Tensor direction, Tensor grad, Tensor input, Tensor target, int reduction, "
       "float beta) -> (Tensor, Tensor)",

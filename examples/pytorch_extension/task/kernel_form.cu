@@ -1,12 +1,13 @@
-// The form of kernel that the task describes beside Bevel's, in one run: smooth L1, mean, of f32 arrays. The task's form:
-// float4 loads with a tail, sums over warp, block and grid, 256 threads a block, at most 1024 blocks, and an atomic
-// addition across blocks, for which the result must be set to 0 first.
+// The form of kernel that the task describes beside Bevel's, in one run: smooth L1, mean, of f32 arrays. The task's
+// form: float4 loads with a tail, sums over warp, block and grid, 256 threads a block, at most 1024 blocks, and an
+// atomic addition across blocks, for which the result must be set to 0 first.
 //
 //   nvcc -std=c++20 -O3 -arch=sm_90 --expt-relaxed-constexpr -I FOLDER kernel_form.cu -o kernel_form && ./kernel_form
 //
-// FOLDER holds `bevel`: an install prefix's include, a build folder's include, or a link of that name to the repository.
-#include <bevel/ops/loss/raw.cuh>
+// FOLDER holds `bevel`: an install prefix's include, a build folder's include, or a link of that name to the
+// repository.
 #include <bevel/ops/loss/smooth_l1_formula.h>
+#include <bevel/ops/loss/raw.cuh>
 
 #include <algorithm>
 #include <cmath>
@@ -43,9 +44,10 @@ __device__ float block_sum(float mine) {
 
 // The task's form; with a gradient where `gradient` is not null.
 template <bool Gradient>
-__global__ void __launch_bounds__(threads)
-    task_kernel(const float* input, const float* target, float* gradient, float* value, std::int64_t count, float beta) {
-  const std::int64_t stride = std::int64_t{gridDim.x} * threads, first = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+__global__ void __launch_bounds__(threads) task_kernel(const float* input, const float* target, float* gradient,
+                                                       float* value, std::int64_t count, float beta) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * threads,
+                     first = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   const float scale = 1.0f / static_cast<float>(count);
   float sum = 0;
   for (std::int64_t i = first; i < count / 4; i += stride) {
@@ -186,8 +188,8 @@ int main() {
     for (const auto& [name, form] : forms) {
       const double forward = measure(form, sets, count, false, stream), both = measure(form, sets, count, true, stream);
       const auto [different, error] = repeat(form, sets[0], count, exact, stream);
-      std::printf("%12lld  %-12s %11.1f %16.1f %11zu of 50 %14.1e\n", static_cast<long long>(count), name, forward, both,
-                  different, error);
+      std::printf("%12lld  %-12s %11.1f %16.1f %11zu of 50 %14.1e\n", static_cast<long long>(count), name, forward,
+                  both, different, error);
     }
     for (const Arrays& a : sets)
       for (float* array : {a.input, a.target, a.gradient, a.value}) check(cudaFree(array), "free");

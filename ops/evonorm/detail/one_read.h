@@ -23,7 +23,7 @@ struct OneRead {
   bool coarse;                           // a whole pack belongs to one group
   bool about_zero;
   int block_channels, block_groups, group_channels;  // what a block has of a group, if the cluster shares it
-  int group_keys, parts, parts_shift, key_step, part_step, partial_pitch;  // parts: a power of two
+  int group_keys, parts, parts_shift, key_step, part_step, partial_pitch;        // parts: a power of two
   int partial_floats, parameter_floats, exchange_floats, slots_at, array_bytes;  // of shared memory
   std::int64_t stride, plane;                                                    // plane: of `sums`
   float eps, group_elements;
