@@ -164,14 +164,24 @@ void write_numbers(void* to, const void* from, std::size_t bytes, Device device)
   transfer(device, transfers);
 }
 
+// A graph reads and writes host memory again at each replay, when the host may have done something else with it.
+void refuse_in_capture(Device device) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream(device), &status), "cudaStreamIsCapturing");
+  require(status == cudaStreamCaptureStatusNone, "a copy between host and ", device,
+          " cannot be part of a CUDA graph; do it before the capture");
+}
+
 }  // namespace
 
 void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
   const Device device = to_device.is_cuda() ? to_device : from_device;
   if (!from_device.is_cuda() && bytes <= most_bytes_taken_along) return write_numbers(to, from, bytes, device);
-  if (!to_device.is_cuda() || !from_device.is_cuda())
-    bevel::detail::refuse_while_recording("a copy between host and device");
   const DeviceGuard guard(device);
+  if (!to_device.is_cuda() || !from_device.is_cuda()) {
+    bevel::detail::refuse_while_recording("a copy between host and device");
+    refuse_in_capture(device);
+  }
   if (to_device.is_cuda() && from_device.is_cuda() && to_device != from_device)
     order(current_stream(from_device), current_stream(to_device));
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(device)), "cudaMemcpyAsync");

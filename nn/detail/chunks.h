@@ -8,6 +8,7 @@
 #include <bevel/core/tensor.h>
 
 #include <algorithm>
+#include <any>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -19,7 +20,7 @@ inline constexpr int chunk_threads = 256;
 inline constexpr std::int64_t chunk_size = 2048;  // elements
 inline constexpr int arrays_in_arguments = 40;
 
-// What a kernel gets, by value. Array has a member `size`.
+// What a kernel gets, by value. Array has a member `size`, can be compared, and is copied as bytes.
 template <class Array>
 struct ChunkTable {
   const Array* more = nullptr;  // the arrays and their first chunks in device memory, where they are many
@@ -79,18 +80,22 @@ __device__ inline bool last_block(unsigned* arrived) {
 // A large table in device memory, and what was uploaded last.
 struct TableMemory {
   Tensor device = {};
-  std::vector<unsigned char> uploaded = {};
+  std::any uploaded = {};  // std::vector<Array>
 
-  // The uploaded bytes, where they lie on the device.
-  const unsigned char* upload(const std::vector<unsigned char>& bytes, Device on) {
-    const bool fits =
-        device.defined() && device.device() == on && device.numel() == static_cast<std::int64_t>(bytes.size());
-    if (!fits || uploaded != bytes || recording) {
+  // The arrays and after them their first chunks, where they lie on the device. Uploaded if an array has changed:
+  // arrays are compared member by member, since the bytes between members may hold anything.
+  template <class Array>
+  const unsigned char* upload(const std::vector<Array>& arrays, const std::vector<std::int64_t>& first, Device on) {
+    const auto* const last = std::any_cast<std::vector<Array>>(&uploaded);
+    if (!last || *last != arrays || device.device() != on || recording) {
       // A recorded launch reads its table at every replay: it gets one of its own.
       const Unrecorded now;
-      device = Tensor::from_values({static_cast<std::int64_t>(bytes.size())},
-                                   std::span<const std::uint8_t>(bytes.data(), bytes.size()), {.device = on});
-      uploaded = bytes;
+      const std::size_t at = arrays.size() * sizeof(Array);
+      std::vector<std::uint8_t> bytes(at + first.size() * sizeof first[0]);
+      std::memcpy(bytes.data(), arrays.data(), at);
+      std::memcpy(bytes.data() + at, first.data(), bytes.size() - at);
+      device = Tensor::from_values<std::uint8_t>({static_cast<std::int64_t>(bytes.size())}, bytes, {.device = on});
+      uploaded = arrays;
     }
     keep_for_replay(device);
     return static_cast<const unsigned char*>(device.raw());
@@ -103,25 +108,28 @@ ChunkTable<Array> make_table(std::span<const Array> arrays, TableMemory& memory,
   ChunkTable<Array> table;
   const auto used = std::count_if(arrays.begin(), arrays.end(), [](const Array& array) { return array.size > 0; });
   const bool fits = used <= arrays_in_arguments;
-  std::vector<unsigned char> bytes(fits ? 0 : static_cast<std::size_t>(used) * (sizeof(Array) + sizeof(std::int64_t)));
+  std::vector<Array> many;
+  std::vector<std::int64_t> first;
+  if (!fits) {
+    many.reserve(static_cast<std::size_t>(used));
+    first.reserve(static_cast<std::size_t>(used));
+  }
   for (const Array& array : arrays) {
     if (array.size == 0) continue;
-    const int i = table.count++;
     if (fits) {
-      table.arrays[i] = array;
-      table.first[i] = table.chunks;
+      table.arrays[table.count] = array;
+      table.first[table.count] = table.chunks;
     } else {
-      const auto at = static_cast<std::size_t>(i);
-      std::memcpy(&bytes[at * sizeof(Array)], &array, sizeof array);
-      std::memcpy(&bytes[static_cast<std::size_t>(used) * sizeof(Array) + at * sizeof table.chunks], &table.chunks,
-                  sizeof table.chunks);
+      many.push_back(array);
+      first.push_back(table.chunks);
     }
+    ++table.count;
     table.chunks += (array.size + chunk_size - 1) / chunk_size;
   }
   if (!fits) {
-    const unsigned char* const data = memory.upload(bytes, device);
+    const unsigned char* const data = memory.upload(many, first, device);
     table.more = reinterpret_cast<const Array*>(data);
-    table.more_first = reinterpret_cast<const std::int64_t*>(data + static_cast<std::size_t>(used) * sizeof(Array));
+    table.more_first = reinterpret_cast<const std::int64_t*>(data + many.size() * sizeof(Array));
   }
   return table;
 }

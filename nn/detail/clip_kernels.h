@@ -15,6 +15,8 @@ struct Gradient {
   void* data = nullptr;
   std::int64_t size = 0;
   bool is_f64 = false;
+
+  bool operator==(const Gradient&) const = default;
 };
 
 // norm = factor * sqrt(sum of all squares), scale = factor * min(1, max_norm / (norm + 1e-6)).

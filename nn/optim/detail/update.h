@@ -36,6 +36,8 @@ struct Slot {
   const double* rate = nullptr;  // learning rate
   std::int64_t size = 0;
   Rule rule = {};
+
+  bool operator==(const Slot&) const = default;
 };
 
 // What is the same for all parameters of a pass.
@@ -65,6 +67,7 @@ struct PlainSgd {
   using value = T;
   static constexpr int moments = 0;
   T decay;
+  bool operator==(const PlainSgd&) const = default;
 
   struct Numbers {
     T rate;
@@ -83,6 +86,7 @@ struct MomentumSgd {
   T decay, momentum;
   double keep, add;
   bool nesterov;
+  bool operator==(const MomentumSgd&) const = default;
 
   struct Numbers {
     T rate, keep, add;
@@ -106,6 +110,7 @@ struct AdamRule {
   double weight_decay;
   T eps;
   bool decoupled;  // AdamW
+  bool operator==(const AdamRule&) const = default;
 
   struct Numbers {
     T beta1, rest1, beta2, rest2, step, root, decay, shrink;
@@ -138,6 +143,7 @@ struct LionRule {
   using value = T;
   static constexpr int moments = 1;
   double beta1, beta2, weight_decay;
+  bool operator==(const LionRule&) const = default;
 
   struct Numbers {
     T beta1, rest1, beta2, rest2, rate, shrink;
