@@ -1,6 +1,7 @@
 // EvoNorm on CUDA: the gate in one read where residency() allows; else in two passes over the pictures each way, sums
 // and statistics first, values or gradients second.
 #include <bevel/ops/evonorm/detail/one_read.h>
+#include <bevel/ops/evonorm/detail/packs.h>
 #include <bevel/ops/evonorm/detail/device_statistics.cuh>
 
 #include <initializer_list>
@@ -86,12 +87,13 @@ struct Launcher {
   }
   template <class Formula>
   void map(const Array& x, const Array& y, const Array& table) const {
-    over_tiles("evonorm: forward_kernel", forward_kernel<Formula, P, K, T>, x.data<T>(), y.data<T>(), table.data<A>());
+    over_tiles("evonorm: forward_kernel", forward_kernel<Formula, P, K, T>, x.data<T>(), y.data<T>(), table.data<A>(),
+               false);
   }
   template <class Formula>
   void map(const Array& x, const Array& dy, const Array& dx, const Array& table) const {
     over_tiles("evonorm: backward_kernel", backward_kernel<Formula, P, K, T>, x.data<T>(), dy.data<T>(), dx.data<T>(),
-               table.data<A>());
+               table.data<A>(), false);
   }
   // Sums over runs, [Formula::sums, N, runs, C].
   template <class Formula>
@@ -143,33 +145,10 @@ struct Launcher {
   }
 };
 
-// Bytes, at most 16, by which the addresses of all pictures are divisible.
-std::int64_t alignment(std::initializer_list<Array> pictures) {
-  std::int64_t bytes = 16;
-  for (const Array& picture : pictures)
-    while (picture.defined() &&
-           reinterpret_cast<std::uintptr_t>(picture.raw()) % static_cast<std::uintptr_t>(bytes) != 0)
-      bytes /= 2;
-  return bytes;
-}
-
-// Calls f(launcher) with the type of the pictures and the elements of a pack: as many as fill 16 bytes where sizes and
-// addresses allow, or 8 of the half types; else 1. Half types are 4 a pack in NHWC, so that a thread has no more
-// channels than its registers can do with.
+// Calls f(launcher) for these pictures.
 template <class F>
 void with_launcher(const Problem& p, const raw::OnStream& where, std::initializer_list<Array> pictures, const F& f) {
-  const bool nhwc = p.layout == Layout::nhwc;
-  const std::int64_t inner = nhwc ? p.channels : p.pixels, bytes = alignment(pictures);
-  visit_floating(p.dtype, "evonorm", [&]<class T>() {
-    constexpr int full = 16 / static_cast<int>(sizeof(T)), fewer = full == 8 ? 4 : full;
-    const auto fits = [&](int pack) { return inner % pack == 0 && bytes % (pack * size_of(p.dtype)) == 0; };
-    if (nhwc && fits(fewer)) return f(Launcher<T, fewer, fewer>{p, where});
-    if (!nhwc && fits(full)) return f(Launcher<T, full, 1>{p, where});
-    if constexpr (fewer != full) {
-      if (!nhwc && fits(fewer)) return f(Launcher<T, fewer, 1>{p, where});
-    }
-    f(Launcher<T, 1, 1>{p, where});
-  });
+  visit_packs(p, pictures, [&]<class T, int P, int K>() { f(Launcher<T, P, K>{p, where}); });
 }
 
 // --- one read ---

@@ -432,7 +432,8 @@ __global__ void __launch_bounds__(block_threads, 4)
 
 template <class Formula, int P, int K, class T>
 __global__ void __launch_bounds__(block_threads, 3)
-    forward_kernel(Tiling t, const T* __restrict__ x, T* __restrict__ y, const compute_t<T>* __restrict__ table) {
+    forward_kernel(Tiling t, const T* __restrict__ x, T* __restrict__ y, const compute_t<T>* __restrict__ table,
+                   bool shared) {
   __shared__ __align__(16) char memory[block_memory];
   gpu::begin_kernel();
   const Place at = place<P>(t, true);
@@ -441,7 +442,7 @@ __global__ void __launch_bounds__(block_threads, 3)
   Packs packs{{x + at.first}, at.stride, 0, memory + threadIdx.x * Packs::bytes};
   packs.start(at.count);
   Formula formula[K];
-  load_coefficients(table, false, t, at, formula);
+  load_coefficients(table, shared, t, at, formula);
   y += at.first;
   packs.run(at.count, [&](const char* slots, int n) {
 #pragma unroll
@@ -459,7 +460,7 @@ __global__ void __launch_bounds__(block_threads, 3)
 template <class Formula, int P, int K, class T>
 __global__ void __launch_bounds__(block_threads, 3)
     backward_kernel(Tiling t, const T* __restrict__ x, const T* __restrict__ dy, T* __restrict__ dx,
-                    const compute_t<T>* __restrict__ table) {
+                    const compute_t<T>* __restrict__ table, bool shared) {
   __shared__ __align__(16) char memory[block_memory];
   gpu::begin_kernel();
   const Place at = place<P>(t, true);
@@ -468,7 +469,7 @@ __global__ void __launch_bounds__(block_threads, 3)
   Packs packs{{x + at.first, dy + at.first}, at.stride, 0, memory + threadIdx.x * Packs::bytes};
   packs.start(at.count);
   Formula formula[K];
-  load_coefficients(table, false, t, at, formula);
+  load_coefficients(table, shared, t, at, formula);
   dx += at.first;
   packs.run(at.count, [&](const char* slots, int n) {
 #pragma unroll
