@@ -1,16 +1,8 @@
-#include <bevel/ops/kernel/map.h>
-#include <bevel/ops/kernel/width.h>
-#include <bevel/ops/pointwise/detail/where_kernels.h>
+#include <bevel/ops/pointwise/detail/where_loops.h>
 
 namespace bevel::pointwise {
 
-void where_kernel(Cpu backend, const kernel::Broadcast<3>& plan, const Tensor& out, const Tensor& condition,
-                  const Tensor& a, const Tensor& b) {
-  kernel::visit_width(size_of(out.dtype()), [&]<class T>(T) {
-    kernel::map_broadcast(backend, Choose{}, plan, static_cast<T*>(out.raw()),
-                          static_cast<const std::uint8_t*>(condition.raw()), static_cast<const T*>(a.raw()),
-                          static_cast<const T*>(b.raw()));
-  });
-}
+template void where_kernel(Cpu, const kernel::Broadcast<3>&, const Tensor&, const Tensor&, const Tensor&,
+                           const Tensor&);
 
 }  // namespace bevel::pointwise

@@ -1,7 +1,7 @@
+#include "ops/autocast_check.h"
 #include "testing.h"
 
 #include <bevel/core/parallel.h>
-#include <bevel/ops/autocast.h>
 #include <bevel/ops/conv2d/conv2d.h>
 #include <bevel/ops/conv2d/detail/conv.h>
 #include <bevel/ops/conv2d/settings.h>
@@ -394,32 +394,8 @@ TEST(Conv2dCuda, ChunksOfAWorkspace) {
 
 TEST_P(Conv2dTest, AutocastRoundsOperandsAndKeepsGradientsWide) {
   const Case c{2, 9, 8, 8, 16, 3, {.stride = 2, .padding = 1}};
-  for (const Dtype half : {bf16, f16}) {
-    const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
-      return random_tensor(shape, {.dtype = f32, .device = device(), .seed = seed, .requires_grad = true});
-    };
-    const Tensor x = leaf(input_shape(c), 1);
-    const Tensor w = leaf(weight_shape(c), 2);
-    const Tensor b = leaf({c.out}, 3);
-    const Tensor y = [&] {
-      const Autocast scope(half);
-      return conv2d(x, w, b, c.options);
-    }();
-    ASSERT_EQ(y.dtype(), half);
-    const Tensor upstream = random_tensor(y.shape(), {.dtype = half, .device = device(), .seed = 4});
-    y.backward(upstream);
-    const auto rounded = [&](const Tensor& t) { return cast(t.detach(), half).set_requires_grad(); };
-    const Tensor xh = rounded(x), wh = rounded(w), bh = rounded(b);
-    const Tensor yh = conv2d(xh, wh, bh, c.options);
-    yh.backward(upstream);
-    EXPECT_TRUE(bit_equal(y, yh)) << half;
-    EXPECT_EQ(w.grad().dtype(), f32);
-    EXPECT_EQ(b.grad().dtype(), f32);
-    const double t = half == bf16 ? 1e-2 : 1e-3;
-    EXPECT_TRUE(close(x.grad(), xh.grad(), t, t));
-    EXPECT_TRUE(close(w.grad(), wh.grad(), t, 2 * t));
-    EXPECT_TRUE(close(b.grad(), bh.grad(), t, 2 * t));
-  }
+  const auto op = [&](const Tensor& x, const Tensor& w, const Tensor& b) { return conv2d(x, w, b, c.options); };
+  check_autocast(op, device(), input_shape(c), weight_shape(c), {c.out});
 }
 
 TEST_P(Conv2dTest, Errors) {

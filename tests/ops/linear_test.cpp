@@ -1,7 +1,7 @@
+#include "ops/autocast_check.h"
 #include "testing.h"
 
 #include <bevel/core/parallel.h>
-#include <bevel/ops/autocast.h>
 #include <bevel/ops/gradcheck.h>
 #include <bevel/ops/matmul/linear.h>
 #include <bevel/ops/pointwise/cast.h>
@@ -111,33 +111,8 @@ TEST_P(LinearTest, NanStaysNanThroughRelu) {
 }
 
 TEST_P(LinearTest, AutocastRoundsOperandsAndKeepsGradientsWide) {
-  for (const Dtype half : {bf16, f16}) {
-    const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
-      return random_tensor(shape, {.dtype = f32, .device = device(), .seed = seed, .requires_grad = true});
-    };
-    const Tensor x = leaf({40, 24}, 1);
-    const Tensor w = leaf({16, 24}, 2);
-    const Tensor b = leaf({16}, 3);
-    const Tensor y = [&] {
-      const Autocast scope(half);
-      return linear(x, w, b, Activation::relu);
-    }();
-    EXPECT_EQ(y.dtype(), half);
-    const Tensor upstream = random_tensor({40, 16}, {.dtype = half, .device = device(), .seed = 4});
-    y.backward(upstream);
-    const auto rounded = [&](const Tensor& t) { return cast(t.detach(), half).set_requires_grad(); };
-    const Tensor xh = rounded(x), wh = rounded(w), bh = rounded(b);
-    const Tensor yh = linear(xh, wh, bh, Activation::relu);
-    yh.backward(upstream);
-    EXPECT_TRUE(bit_equal(y, yh)) << half;
-    EXPECT_EQ(w.grad().dtype(), f32);
-    EXPECT_EQ(b.grad().dtype(), f32);
-    const double t = half == bf16 ? 1e-2 : 1e-3;
-    EXPECT_TRUE(close(x.grad(), xh.grad(), t, t));
-    EXPECT_TRUE(close(w.grad(), wh.grad(), t, 2 * t));
-    EXPECT_TRUE(close(b.grad(), bh.grad(), t, 2 * t));
-    EXPECT_EQ(linear(x, w, b).dtype(), f32);
-  }
+  const auto op = [](const Tensor& x, const Tensor& w, const Tensor& b) { return linear(x, w, b, Activation::relu); };
+  check_autocast(op, device(), {40, 24}, {16, 24}, {16});
 }
 
 TEST(LinearCpu, DoesNotDependOnTheThreadCount) {

@@ -6,10 +6,9 @@
 
 namespace bevel::pointwise {
 
-void where_kernel(Cpu, const kernel::Broadcast<3>& plan, const Tensor& out, const Tensor& condition, const Tensor& a,
-                  const Tensor& b);
-void where_kernel(Cuda, const kernel::Broadcast<3>& plan, const Tensor& out, const Tensor& condition, const Tensor& a,
-                  const Tensor& b);
+template <class Backend>
+void where_kernel(Backend backend, const kernel::Broadcast<3>& plan, const Tensor& out, const Tensor& condition,
+                  const Tensor& a, const Tensor& b);
 
 // The condition is read as a byte, 0 or 1, and becomes a mask: g++ does not vectorise a choice by bool.
 struct Choose {
