@@ -61,7 +61,8 @@ def extension():
     cuda = wants_cuda()
     given = os.environ.get("BEVEL_ROOT")
     root = pathlib.Path(given) if given else build_bevel(cuda)
-    sources = ["csrc/smooth_l1_kernels.cpp", "csrc/smooth_l1_autograd.cpp", "csrc/evonorm.cpp", "csrc/module.cpp"]
+    names = ["smooth_l1_kernels", "smooth_l1_autograd", "evonorm", "backward", "module"]
+    sources = [f"csrc/{name}.cpp" for name in names]
     flags = ["-std=c++20", "-O2", "-fvisibility=hidden"]
     if cuda:
         sources.append("csrc/stream_workspace.cpp")

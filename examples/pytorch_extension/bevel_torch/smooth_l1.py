@@ -19,17 +19,17 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     """
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce)
-    code = _REDUCTIONS.get(reduction)
-    if code is None:
-        code = _reduction.get_enum(reduction)
     if not is_compiling():
-        loss = _C.smooth_l1_loss(input, target, code, beta)
+        loss = _C.smooth_l1_loss(input, target, reduction, beta)
         if loss is not None:
             return loss
         if has_torch_function_variadic(input, target):
             return handle_torch_function(
                 smooth_l1_loss, (input, target), input, target, reduction=reduction, beta=beta
             )
+    code = _REDUCTIONS.get(reduction)
+    if code is None:
+        code = _reduction.get_enum(reduction)
     return torch.ops.bevel.smooth_l1_loss(*_same_size(input, target), code, beta)
 
 
@@ -43,7 +43,7 @@ def smooth_l1_loss_and_gradient(input, target, reduction="mean", beta=1.0):
     if not code:
         raise ValueError(f"{reduction} is not a valid value for reduction; mean and sum are")
     if not is_compiling():
-        result = _C.smooth_l1_loss_and_gradient(input, target, code, beta)
+        result = _C.smooth_l1_loss_and_gradient(input, target, reduction, beta)
         if result is not None:
             return result
     if input.shape != target.shape:
@@ -74,6 +74,10 @@ class SmoothL1Loss(torch.nn.modules.loss._Loss):
         self.beta = beta
 
     def forward(self, input, target):
+        if not is_compiling():
+            loss = _C.smooth_l1_loss(input, target, self.reduction, self.beta)
+            if loss is not None:
+                return loss
         return smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
     def extra_repr(self):

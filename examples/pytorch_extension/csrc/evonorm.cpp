@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "device.h"
+#include "registration.h"
 #include "tensors.h"
 
 namespace bevel_torch {
@@ -220,6 +221,8 @@ void register_kernels(torch::Library& m) {
   m.impl("_evonorm_backward", evonorm_backward);
 }
 
+const DeviceKernels kernels(register_kernels);
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(bevel, m) {
@@ -237,14 +240,6 @@ TORCH_LIBRARY_FRAGMENT(bevel, m) {
       {at::Tag::pt2_compliant_tag});
 }
 
-TORCH_LIBRARY_IMPL(bevel, CPU, m) {
-  register_kernels(m);
-}
-#if defined(BEVEL_TORCH_CUDA)
-TORCH_LIBRARY_IMPL(bevel, CUDA, m) {
-  register_kernels(m);
-}
-#endif
 TORCH_LIBRARY_IMPL(bevel, Autograd, m) {
   m.impl("evonorm", evonorm_autograd);
   m.impl("_evonorm_backward", torch::autograd::autogradNotImplementedFallback());

@@ -12,6 +12,9 @@ namespace bevel_torch {
 
 at::Tensor smooth_l1_loss(const at::Tensor& input, const at::Tensor& target, int64_t reduction, double beta);
 
+// The same with its history, where a gradient will be asked for.
+at::Tensor smooth_l1_loss_autograd(const at::Tensor& input, const at::Tensor& target, int64_t reduction, double beta);
+
 // The loss and its derivative with respect to the input (the target's is the negative), from one pass. Not for `none`.
 std::tuple<at::Tensor, at::Tensor> smooth_l1_loss_with_gradient(const at::Tensor& input, const at::Tensor& target,
                                                                 int64_t reduction, double beta);

@@ -9,6 +9,8 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include "backward.h"
+#include "registration.h"
 #include "smooth_l1.h"
 
 namespace bevel_torch {
@@ -115,7 +117,7 @@ struct SmoothL1LossBackward final : public LossNode {
     if (!gradient.defined() || at::GradMode::is_enabled())
       return call_backward(upstream, input.unpack(), target.unpack(), reduction, beta);
     if (!releases || !is_plain(gradient) || !is_plain(upstream)) return gradient * upstream;
-    scale_own_gradient(gradient, upstream);
+    if (!is_known_one(upstream)) scale_own_gradient(gradient, upstream);
     return std::move(gradient);
   }
 };
@@ -125,30 +127,6 @@ std::shared_ptr<Node> make_node(torch::autograd::edge_list edges) {
   std::shared_ptr<Node> node(new Node(), torch::autograd::deleteNode);
   node->set_next_edges(std::move(edges));
   return node;
-}
-
-Tensor loss_autograd(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
-  // Kernels of plain tensors are called directly: nothing on the way could have another opinion.
-  const bool direct = is_plain(input) && is_plain(target);
-  if (!torch::autograd::compute_requires_grad(input, target)) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return direct ? bevel_torch::smooth_l1_loss(input, target, reduction, beta)
-                  : call_loss(input, target, reduction, beta);
-  }
-  const auto [x, t] = checked_operands(input, target, reduction, beta);
-  const auto node = make_node<SmoothL1LossBackward>(torch::autograd::collect_next_edges(x, t));
-  node->save(x, t, reduction, beta);
-  Tensor loss;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    if (reduction == at::Reduction::None)
-      loss = direct ? bevel_torch::smooth_l1_loss(x, t, reduction, beta) : call_loss(x, t, reduction, beta);
-    else
-      std::tie(loss, node->gradient) =
-          direct ? smooth_l1_loss_with_gradient(x, t, reduction, beta) : call_with_gradient(x, t, reduction, beta);
-  }
-  torch::autograd::set_history(loss, node);
-  return loss;
 }
 
 Tensor backward_autograd(const Tensor& grad, const Tensor& input, const Tensor& target, int64_t reduction,
@@ -183,7 +161,35 @@ void register_kernels(torch::Library& m) {
   m.impl("_smooth_l1_loss_double_backward", smooth_l1_loss_double_backward);
 }
 
+const DeviceKernels kernels(register_kernels);
+
 }  // namespace
+
+Tensor smooth_l1_loss_autograd(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
+  // Kernels of plain tensors are called directly: nothing on the way could have another opinion.
+  const bool direct = is_plain(input) && is_plain(target);
+  if (!torch::autograd::compute_requires_grad(input, target)) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return direct ? bevel_torch::smooth_l1_loss(input, target, reduction, beta)
+                  : call_loss(input, target, reduction, beta);
+  }
+  const auto [x, t] = checked_operands(input, target, reduction, beta);
+  // First the kernel, then the node: the GPU need not wait for it.
+  Tensor loss, gradient;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    if (reduction == at::Reduction::None)
+      loss = direct ? bevel_torch::smooth_l1_loss(x, t, reduction, beta) : call_loss(x, t, reduction, beta);
+    else
+      std::tie(loss, gradient) =
+          direct ? smooth_l1_loss_with_gradient(x, t, reduction, beta) : call_with_gradient(x, t, reduction, beta);
+  }
+  const auto node = make_node<SmoothL1LossBackward>(torch::autograd::collect_next_edges(x, t));
+  node->save(x, t, reduction, beta);
+  node->gradient = std::move(gradient);
+  torch::autograd::set_history(loss, node);
+  return loss;
+}
 
 TORCH_LIBRARY_FRAGMENT(bevel, m) {
   m.def("smooth_l1_loss(Tensor input, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
@@ -198,16 +204,8 @@ TORCH_LIBRARY_FRAGMENT(bevel, m) {
       {at::Tag::pt2_compliant_tag});
 }
 
-TORCH_LIBRARY_IMPL(bevel, CPU, m) {
-  register_kernels(m);
-}
-#if defined(BEVEL_TORCH_CUDA)
-TORCH_LIBRARY_IMPL(bevel, CUDA, m) {
-  register_kernels(m);
-}
-#endif
 TORCH_LIBRARY_IMPL(bevel, Autograd, m) {
-  m.impl("smooth_l1_loss", loss_autograd);
+  m.impl("smooth_l1_loss", smooth_l1_loss_autograd);
   m.impl("_smooth_l1_loss_with_gradient", torch::autograd::autogradNotImplementedFallback());
   m.impl("_smooth_l1_loss_backward", backward_autograd);
   m.impl("_smooth_l1_loss_double_backward", torch::autograd::autogradNotImplementedFallback());

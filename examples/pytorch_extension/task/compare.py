@@ -2,9 +2,12 @@
 
     python compare.py [--quick] [--no-inline] [--no-compile] [--no-evonorm]
 
-Each call is timed between two CUDA events, with the device idle before it, as harnesses for such tasks do: so the figure
-holds what the host adds. Inputs rotate over sets four times the second-level cache. "back to back" is the host's clock
-over calls without waiting. Medians, in microseconds; a training step is forward and backward into .grad.
+Calls rotate over sets of tensors four times the second-level cache. Three ways of timing, medians in microseconds:
+"idle": a call between two CUDA events, with the device idle before it, so that all of the host's time counts;
+"queued": the same, but the host runs on to the next call without waiting; "wall": the host's clock over calls made back
+to back, until the device is done. A training step is forward and backward into .grad: by loss.backward(); by the same
+with PyTorch's engine in the calling thread (torch.autograd.set_multithreading_enabled(False)); and by
+bevel_torch.backward(loss), which does that for one call. Each is timed for all candidates alike.
 """
 
 import argparse
@@ -22,19 +25,33 @@ def rotating(make, bytes_each):
     return [make() for _ in range(max(2, -(-4 * cache // bytes_each)))]
 
 
+def events():
+    return [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+
+
+def microseconds(pair):
+    return 1000 * pair[0].elapsed_time(pair[1])
+
+
 def timed(call, sets, repeats):
-    """Medians of event-timed calls from idle, and of calls back to back."""
+    """A call's time, three ways: idle, queued, wall."""
     for arguments in sets * 2:
         call(*arguments)
-    torch.cuda.synchronize()
-    singles = []
-    for i in range(repeats):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    pairs = [events() for _ in range(repeats)]
+    idle = []
+    for i, (start, end) in enumerate(pairs):
+        torch.cuda.synchronize()
         start.record()
         call(*sets[i % len(sets)])
         end.record()
         torch.cuda.synchronize()
-        singles.append(1000 * start.elapsed_time(end))
+        idle.append(microseconds((start, end)))
+    for i, (start, end) in enumerate(pairs):
+        start.record()
+        call(*sets[i % len(sets)])
+        end.record()
+    torch.cuda.synchronize()
+    queued = [microseconds(pair) for pair in pairs]
     rounds = []
     for _ in range(5):
         torch.cuda.synchronize()
@@ -43,13 +60,27 @@ def timed(call, sets, repeats):
             call(*sets[i % len(sets)])
         torch.cuda.synchronize()
         rounds.append(1e6 * (time.perf_counter() - begin) / repeats)
-    return statistics.median(singles), statistics.median(rounds)
+    return [statistics.median(times) for times in (idle, queued, rounds)]
+
+
+def shown(times):
+    return " ".join(f"{each:7.1f}" for each in times)
 
 
 def training(forward, upstream=None):
     def step(input, target):
         input.grad = None
         forward(input, target).backward(upstream)
+
+    return step
+
+
+def training_here(forward):
+    from bevel_torch import backward
+
+    def step(input, target):
+        input.grad = None
+        backward(forward(input, target))
 
     return step
 
@@ -82,38 +113,34 @@ def graphed(step, sets):
         return f"({type(error).__name__})"
     times = []
     for _ in range(12):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, end = events()
         start.record()
         graph.replay()
         end.record()
         torch.cuda.synchronize()
-        times.append(1000 * start.elapsed_time(end) / len(leaves))
-    return f"{statistics.median(times[2:]):6.1f}"
-
-
-def graphed_callable(forward, sets, upstream, repeats):
-    """A step of what torch.cuda.make_graphed_callables makes of the forward pass: it copies its inputs."""
-    sample = (sets[0][0].detach().clone().requires_grad_(), sets[0][1].clone())
-    try:
-        made = torch.cuda.make_graphed_callables(forward, sample)
-    except Exception as error:
-        torch.cuda.synchronize()
-        return f"({type(error).__name__})"
-    return "%.1f" % timed(training(made, upstream), sets, repeats)[0]
+        times.append(microseconds((start, end)) / len(leaves))
+    return f"{statistics.median(times[2:]):.1f}"
 
 
 def floors():
-    """What the host's machinery costs without any work of ours."""
+    """What the machinery costs without any work of ours: two events, a tiny kernel, a backward of one number."""
+    from bevel_torch import backward
+
     number = torch.zeros((), device="cuda")
     leaf = number.clone().requires_grad_()
 
-    def step():
+    def step(run):
         leaf.grad = None
-        leaf.view_as(leaf).backward()
+        run(leaf.view_as(leaf))
 
-    nothing, kernel, autograd = (timed(call, [[]], 300)[0] for call in (lambda: None, number.zero_, step))
-    print(f"floors, us from idle: nothing {nothing:.1f}, one tiny kernel {kernel:.1f}, backward of an identity of one number "
-          f"{autograd:.1f}")
+    with_engine = lambda: step(lambda loss: loss.backward())
+    print(f"\n{'floors':30}    idle  queued    wall")
+    print(f"  {'nothing':28} {shown(timed(lambda: None, [[]], 300))}")
+    print(f"  {'one tiny kernel':28} {shown(timed(number.zero_, [[]], 300))}")
+    print(f"  {'backward of one number':28} {shown(timed(with_engine, [[]], 300))}")
+    with torch.autograd.set_multithreading_enabled(False):
+        print(f"  {'  in the calling thread':28} {shown(timed(with_engine, [[]], 300))}")
+    print(f"  {'  by bevel_torch.backward':28} {shown(timed(lambda: step(backward), [[]], 300))}")
 
 
 def check_smooth_l1(candidates, reduction):
@@ -138,41 +165,62 @@ def check_smooth_l1(candidates, reduction):
     return worst
 
 
-def smooth_l1(options):
+def candidates_of(reduction, options):
     from model_new import ModelNew
 
-    repeats = 100 if options.quick else 300
-    for reduction in ("mean", "sum", "none"):
-        candidates = {
-            "task's model": model.Model(reduction, 1.0).cuda(),
-            "F.smooth_l1_loss": lambda a, b: F.smooth_l1_loss(a, b, reduction=reduction),
-            "Bevel, package": ModelNew(reduction, 1.0).cuda(),
-        }
-        if not options.no_inline:
-            from model_new_inline import ModelNew as Inline
+    candidates = {
+        "task's model": model.Model(reduction, 1.0).cuda(),
+        "F.smooth_l1_loss": lambda a, b: F.smooth_l1_loss(a, b, reduction=reduction),
+        "Bevel, package": ModelNew(reduction, 1.0).cuda(),
+    }
+    if not options.no_inline:
+        from model_new_inline import ModelNew as Inline
 
-            candidates["Bevel, one file"] = Inline(reduction, 1.0)
+        candidates["Bevel, one file"] = Inline(reduction, 1.0)
+    return candidates
+
+
+def time_smooth_l1(candidates, reduction, make, repeats, with_graph):
+    plain = rotating(make, 2 * make()[0].nbytes) if with_graph else [make()]
+    leaves = [[a.clone().requires_grad_(), b] for a, b in plain]
+    each = reduction == "none"
+    upstream = torch.rand_like(plain[0][0]) if each else None
+    for name, forward in candidates.items():
+        columns = [shown(timed(forward, plain, repeats))]
+        step = training(forward, upstream)
+        columns.append(shown(timed(step, leaves, repeats)))
+        with torch.autograd.set_multithreading_enabled(False):
+            columns.append(shown(timed(step, leaves, repeats)))
+        columns.append(" " * 23 if each else shown(timed(training_here(forward), leaves, repeats)))
+        if with_graph:
+            columns.append(graphed(step, leaves))
+        print(f"  {name:17}", " | ".join(columns), flush=True)
+    if not each:
+        hand = by_hand(reduction)
+        columns = [" " * 23, shown(timed(hand, leaves, repeats)), " " * 23, " " * 23]
+        if with_graph:
+            columns.append(graphed(hand, leaves))
+        print(f"  {'Bevel, by hand':17}", " | ".join(columns), flush=True)
+
+
+def smooth_l1(options):
+    repeats = 100 if options.quick else 300
+    head = f"  {'':17} {'forward':23} | {'loss.backward()':23} | {'in the calling thread':23} | {'bevel_torch.backward':23}"
+    ways = "    idle  queued    wall"
+    for reduction in ("mean", "sum", "none"):
+        candidates = candidates_of(reduction, options)
         errors = check_smooth_l1(candidates, reduction)
         if not options.no_compile and reduction == "mean":
             candidates["F, compiled"] = torch.compile(candidates["F.smooth_l1_loss"])
-        plain = rotating(lambda: [t.cuda() for t in model.get_inputs()], 2 * 4 * model.N * model.C * model.H * model.W)
-        leaves = [[a.clone().requires_grad_(), b] for a, b in plain]
-        upstream = torch.rand_like(plain[0][0]) if reduction == "none" else None
-        steps = {name: training(forward, upstream) for name, forward in candidates.items()}
-        if reduction != "none":
-            steps["Bevel, by hand"] = by_hand(reduction)
-        print(f"\nsmooth L1, {reduction}, 32x64x56x56 f32: us from idle (back to back)")
-        for name, step in steps.items():
-            text = ""
-            if name in candidates:
-                f = timed(candidates[name], plain, repeats)
-                text = f"forward {f[0]:7.1f} ({f[1]:7.1f})"
-            fb, graph = timed(step, leaves, repeats), graphed(step, leaves)
-            if name in candidates and reduction == "mean":
-                graph += ", graphed callable " + graphed_callable(candidates[name], leaves, upstream, repeats)
-            if name in errors:
-                graph += "   error %.0e %.0e" % errors[name]
-            print(f"  {name:18} {text:25}   training step {fb[0]:7.1f} ({fb[1]:7.1f}), as a graph {graph}")
+        print(f"\nsmooth L1, {reduction}, 32x64x56x56 f32, us; relative errors of value and gradient: "
+              + ", ".join(f"{name} {a:.0e} {b:.0e}" for name, (a, b) in errors.items()))
+        print(head + " | graph")
+        print(f"  {'':16}" + " | ".join([ways] * 4))
+        time_smooth_l1(candidates, reduction, lambda: [t.cuda() for t in model.get_inputs()], repeats, True)
+        if reduction == "mean":
+            candidates.pop("F, compiled", None)
+            print("the same of 64 elements: what the host takes")
+            time_smooth_l1(candidates, reduction, lambda: [torch.randn(64, device="cuda") for _ in range(2)], repeats, False)
 
 
 def evonorm_step(module):
@@ -207,6 +255,7 @@ def evonorm(options):
             modules = {"timm": em.norm_of(variant).cuda(), "Bevel": em.new_norm_of(variant).cuda()}
             modules["Bevel"].load_state_dict(modules["timm"].state_dict())
             if not options.no_compile:
+                torch._dynamo.reset()
                 modules["timm, compiled"] = torch.compile(em.norm_of(variant).cuda())
             results = {}
             for name, module in modules.items():
@@ -218,13 +267,16 @@ def evonorm(options):
             worst = [agreement(a, b) for a, b in zip(results["Bevel"], results["timm"])]
             del results
             kind = "NHWC" if layout == torch.channels_last else "NCHW"
-            print(f"\nEvoNorm-{variant}, {'x'.join(map(str, shape))} f32 {kind}: us from idle;"
+            print(f"\nEvoNorm-{variant}, {'x'.join(map(str, shape))} f32 {kind}: idle, queued, wall in us;"
                   f" Bevel against timm: {worst[0]:.0e} {worst[1]:.0e}")
             for name, module in modules.items():
-                with torch.no_grad():
-                    f = timed(lambda x, dy: module(x), sets, repeats)
-                fb = timed(evonorm_step(module), sets, repeats)
-                print(f"  {name:18} forward {f[0]:8.1f}   training step {fb[0]:8.1f}")
+                step = shown(timed(evonorm_step(module), sets, repeats))
+                forward = ""
+                if "compiled" not in name:  # which would compile once more for inference
+                    with torch.no_grad():
+                        forward = "   forward " + shown(timed(lambda x, dy: module(x), sets, repeats))
+                print(f"  {name:15} training step {step}{forward}", flush=True)
+            del modules
     for variant in ("S0", "B0"):
         torch.manual_seed(3)
         blocks = {"timm": em.Block(em.norm_of(variant)).cuda(), "Bevel": em.Block(em.new_norm_of(variant)).cuda()}
@@ -235,10 +287,10 @@ def evonorm(options):
         outputs = {}
         for name, block in blocks.items():
             outputs[name] = block(x).detach()
-            fb = timed(evonorm_step(block), [[x, dy]], repeats)
+            step = shown(timed(evonorm_step(block), [[x, dy]], repeats))
             with torch.no_grad():
-                f = timed(lambda x, dy: block(x), [[x, dy]], repeats)
-            print(f"  {name:18} forward {f[0]:8.1f}   training step {fb[0]:8.1f}")
+                forward = shown(timed(lambda x, dy: block(x), [[x, dy]], repeats))
+            print(f"  {name:15} training step {step}   forward {forward}", flush=True)
         agreement(outputs["Bevel"], outputs["timm"])
 
 
