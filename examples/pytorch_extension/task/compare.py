@@ -180,7 +180,14 @@ def candidates_of(reduction, options):
     return candidates
 
 
-def time_smooth_l1(candidates, reduction, make, repeats, with_graph):
+def print_head(text, with_graph=True):
+    columns = ["forward", "loss.backward()", "in the calling thread", "bevel_torch.backward"]
+    print(text)
+    print(f"  {'':17}", " | ".join(f"{name:23}" for name in columns), "| graph" if with_graph else "")
+    print(f"  {'':17}", " | ".join(["   idle  queued    wall"] * 4), flush=True)
+
+
+def time_smooth_l1(candidates, reduction, make, repeats, with_graph=True):
     plain = rotating(make, 2 * make()[0].nbytes) if with_graph else [make()]
     leaves = [[a.clone().requires_grad_(), b] for a, b in plain]
     each = reduction == "none"
@@ -195,7 +202,7 @@ def time_smooth_l1(candidates, reduction, make, repeats, with_graph):
         if with_graph:
             columns.append(graphed(step, leaves))
         print(f"  {name:17}", " | ".join(columns), flush=True)
-    if not each:
+    if "Bevel, package" in candidates and not each:
         hand = by_hand(reduction)
         columns = [" " * 23, shown(timed(hand, leaves, repeats)), " " * 23, " " * 23]
         if with_graph:
@@ -205,22 +212,20 @@ def time_smooth_l1(candidates, reduction, make, repeats, with_graph):
 
 def smooth_l1(options):
     repeats = 100 if options.quick else 300
-    head = f"  {'':17} {'forward':23} | {'loss.backward()':23} | {'in the calling thread':23} | {'bevel_torch.backward':23}"
-    ways = "    idle  queued    wall"
+    operands = lambda: [t.cuda() for t in model.get_inputs()]
     for reduction in ("mean", "sum", "none"):
         candidates = candidates_of(reduction, options)
         errors = check_smooth_l1(candidates, reduction)
-        if not options.no_compile and reduction == "mean":
-            candidates["F, compiled"] = torch.compile(candidates["F.smooth_l1_loss"])
-        print(f"\nsmooth L1, {reduction}, 32x64x56x56 f32, us; relative errors of value and gradient: "
-              + ", ".join(f"{name} {a:.0e} {b:.0e}" for name, (a, b) in errors.items()))
-        print(head + " | graph")
-        print(f"  {'':16}" + " | ".join([ways] * 4))
-        time_smooth_l1(candidates, reduction, lambda: [t.cuda() for t in model.get_inputs()], repeats, True)
-        if reduction == "mean":
-            candidates.pop("F, compiled", None)
-            print("the same of 64 elements: what the host takes")
-            time_smooth_l1(candidates, reduction, lambda: [torch.randn(64, device="cuda") for _ in range(2)], repeats, False)
+        print_head(f"\nsmooth L1, {reduction}, 32x64x56x56 f32, us")
+        time_smooth_l1(candidates, reduction, operands, repeats)
+        print("  relative errors of value and gradient:",
+              ", ".join(f"{name} {a:.0e} {b:.0e}" for name, (a, b) in errors.items()))
+    candidates = candidates_of("mean", options)
+    print_head("\nsmooth L1, mean, of 64 elements: what the host takes", False)
+    time_smooth_l1(candidates, "mean", lambda: [torch.randn(64, device="cuda") for _ in range(2)], repeats, False)
+    if not options.no_compile:  # last, as its workers take the host's time when they start
+        print_head("\nsmooth L1, mean, 32x64x56x56 f32, torch.compile")
+        time_smooth_l1({"F, compiled": torch.compile(candidates["F.smooth_l1_loss"])}, "mean", operands, repeats)
 
 
 def evonorm_step(module):

@@ -129,7 +129,7 @@ def test_streams_and_graphs():
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for dtype in (torch.float32, torch.float16):  # of the second there may be no 1 yet when the recording begins
-            leaf, fixed = input.to(dtype).requires_grad_(), target.to(dtype)
+            leaf, fixed = input.clone().to(dtype).requires_grad_(), target.to(dtype)
             if dtype == torch.float32:
                 backward(smooth_l1_loss(leaf, fixed))
                 leaf.grad = None
