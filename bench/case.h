@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bevel/core/tensor.h>
+#include <bevel/ops/layout.h>
 
 #include <cstdint>
 #include <functional>
@@ -65,6 +66,10 @@ std::vector<Case> evonorm_cases(const Selection& selection);
 std::vector<Case> conv2d_cases(const Selection& selection);
 std::vector<Case> regressor_cases(const Selection& selection);
 std::vector<Case> optimizer_cases(const Selection& selection);
+
+// Batch and group normalisation at one shape, NxCxHxW, as part of evonorm_cases.
+void append_norm_cases(std::vector<Case>& cases, const NamedShape& named, Dtype dtype, Layout layout,
+                       std::int64_t groups, bool quick);
 
 // Uniform in [low, high); made from a pool of random numbers, repeated, so that large tensors are filled at the speed
 // of memory. Of boxes the last two coordinates are larger by high - low: so each box has an area.

@@ -1,4 +1,4 @@
-// EvoNorm in training, forward and with backward, in both layouts.
+// EvoNorm in training, forward and with backward, in both layouts, and the norms that it is compared with.
 #include "bench/case.h"
 
 #include <bevel/core/autograd.h>
@@ -94,6 +94,9 @@ std::vector<Case> evonorm_cases(const Selection& selection) {
           const bool quick = !is_default || (has_v(variant) && is_wide);
           append(cases, {shape, dtype, variant, layout, quick});
         }
+    for (const Dtype dtype : dtypes)
+      for (const Layout layout : {Layout::nhwc, Layout::nchw})
+        append_norm_cases(cases, shape, dtype, layout, groups_of(shape.shape[1]), !is_default || is_wide);
   }
   return cases;
 }

@@ -1,5 +1,5 @@
 """PyTorch's side of `bevel_bench evonorm`: timm's EvoNorm layers (eager and compiled), GroupNorm + SiLU, and
-BatchNorm + ReLU, which cuDNN runs on a GPU. All in training mode."""
+BatchNorm + ReLU, which cuDNN runs on a GPU; the latter two also beside Bevel's own. All in training mode."""
 
 from timing import DTYPES, Workset, compiled, shape_of, uniform
 
@@ -22,9 +22,9 @@ def groups_of(channels):
 
 
 def layer(variant, peer, channels):
-    if peer == "batchnorm+relu":
+    if peer.startswith("batchnorm+relu"):
         return nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(inplace=True))
-    if peer == "groupnorm+silu":
+    if peer.startswith("groupnorm+silu"):
         return nn.Sequential(nn.GroupNorm(groups_of(channels), channels), nn.SiLU(inplace=True))
     layer_type = getattr(timm_evonorm, f"EvoNorm2d{variant}")
     options = {"groups": groups_of(channels)} if variant.startswith("S") else {}
@@ -32,6 +32,9 @@ def layer(variant, peer, channels):
 
 
 def peers_of(case):
+    if case["op"] == "norm":
+        name = case["detail"].split()[0]
+        return [name, f"{name} compile"]
     if case["op"] != "evonorm":
         return []
     rival = "groupnorm+silu" if case["detail"].startswith("S") else "batchnorm+relu"
@@ -45,11 +48,11 @@ def make_sets(case, peer, device, count):
     memory_format = torch.channels_last if layout == "nhwc" else torch.contiguous_format
     backward = case["pass"] != "forward"
     # cuDNN takes half-type pictures with f32 parameters; the others want parameters of the pictures' type.
-    parameter_dtype = torch.float32 if peer == "batchnorm+relu" and device.startswith("cuda") else dtype
+    parameter_dtype = torch.float32 if peer.startswith("batchnorm") and device.startswith("cuda") else dtype
 
     module = layer(variant, peer, shape[1]).to(device=device, dtype=parameter_dtype).train()
     module.requires_grad_(backward)
-    function = compiled(module) if peer == "timm compile" else module
+    function = compiled(module) if peer.endswith("compile") else module
     parameters = list(module.parameters()) if backward else []
 
     def make_set():

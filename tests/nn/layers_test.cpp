@@ -124,6 +124,8 @@ TEST_P(LayerTest, BatchNorm2d) {
     nn::BatchNorm2d evaluated{2, {.layout = layout}};
     evaluated.eval();
     check(std::move(evaluated), shape, device());
+    check(nn::BatchNorm2d{2, {.layout = layout, .activation = Activation::silu}}, shape, device());
+    check(nn::BatchNorm2d{2, {.layout = layout, .affine = false}}, shape, device());
   }
   nn::BatchNorm2d norm{1, {.eps = 0, .momentum = 0.25}};
   norm.to(device());
@@ -144,12 +146,30 @@ TEST_P(LayerTest, BatchNorm2d) {
 TEST_P(LayerTest, GroupNorm) {
   check(nn::GroupNorm{2, 4}, {2, 2, 3, 4}, device());
   check(nn::GroupNorm{2, 4, {.layout = Layout::nchw}}, {2, 4, 3, 1}, device());
+  check(nn::GroupNorm{2, 4, {.activation = Activation::relu}}, {2, 2, 3, 4}, device());
+  check(nn::GroupNorm{2, 4, {.affine = false}}, {2, 2, 3, 4}, device());
   nn::GroupNorm norm{2, 4, {.eps = 0}};
   norm.to(device());
   const Tensor x = Tensor::from({1, 1, 1, 4}, {1, 3, 10, 30}, {.device = device()});
   EXPECT_TRUE(close(norm(x), {-1, 1, -1, 1}));
   EXPECT_TRUE(throws_error([] { nn::GroupNorm{3, 4}; }, {"GroupNorm", "divide the 4", "3"}));
   EXPECT_TRUE(throws_error([&] { norm(Tensor::zeros({4, 4}, {.device = device()})); }, {"GroupNorm", "4 axes"}));
+}
+
+// The state of one norm in another: the same results, in a half type as well.
+TEST_P(LayerTest, NormStateRoundTrip) {
+  const Tensor x = random_tensor({4, 3, 3, 6}, {.dtype = bf16, .device = device(), .seed = 5});
+  nn::BatchNorm2d norm{6, {.activation = Activation::relu}}, other{6, {.activation = Activation::relu}};
+  norm.to(device());
+  other.to(device());
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(norm(x).dtype(), bf16);
+  EXPECT_THAT(names(norm.state()), ::testing::ElementsAre("weight", "bias", "running_mean", "running_var"));
+  EXPECT_EQ(norm.running_mean.dtype(), f32);
+  other.load_state(norm.state());
+  norm.eval();
+  other.eval();
+  EXPECT_TRUE(bit_equal(other(x), norm(x)));
+  EXPECT_TRUE((nn::GroupNorm{2, 4, {.affine = false}}.state().empty()));
 }
 
 // The network of the documentation.
@@ -185,11 +205,17 @@ TEST(LayerStartTest, WrongUse) {
   EXPECT_TRUE(throws_error([] { nn::Conv2d{3, 4, {.kernel = 0}}; }, {"Conv2d", "kernel", "(0, 0)"}));
   EXPECT_TRUE(throws_error([] { nn::Conv2d{3, 4, {.padding = {0, -1}}}; }, {"Conv2d", "padding", "(0, -1)"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{12}; }, {"EvoNorm2d", "groups must divide the 12", "8"}));
-  EXPECT_TRUE(
-      throws_error([] { nn::EvoNorm2d{12, {.group_size = 5}}; }, {"EvoNorm2d", "group_size must divide the 12", "5"}));
+  EXPECT_TRUE(throws_error(
+      [] {
+        nn::EvoNorm2d{12, {.group_size = 5}};
+      },
+      {"EvoNorm2d", "group_size must divide the 12", "5"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{12, {.group_size = -4}}; }, {"group_size", "-4"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{8, {.momentum = 2}}; }, {"EvoNorm2d", "momentum"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{8, {.eps = -1}}; }, {"EvoNorm2d", "eps"}));
+  EXPECT_TRUE(throws_error([] { nn::BatchNorm2d{8, {.eps = -1}}; }, {"BatchNorm2d", "eps", "-1"}));
+  EXPECT_TRUE(throws_error([] { nn::BatchNorm2d{8, {.momentum = 2}}; }, {"BatchNorm2d", "momentum"}));
+  EXPECT_TRUE(throws_error([] { nn::GroupNorm{2, 8, {.activation = Activation::gelu}}; }, {"GroupNorm", "relu"}));
   EXPECT_TRUE(throws_error([] { nn::GlobalAvgPool{}(Tensor::zeros({2, 3})); }, {"global_avg_pool", "4 axes"}));
   EXPECT_TRUE(throws_error([] { nn::Flatten{}(Tensor::zeros({})); }, {"Flatten"}));
   nn::Linear layer{3, 4};
