@@ -30,35 +30,66 @@ __device__ __forceinline__ void store_half(void* half, std::int64_t i, const Pac
   *reinterpret_cast<Pack<Half, N>*>(static_cast<Half*>(half) + i) = rounded;
 }
 
-// N neighbouring elements, moved as packs.
+// N neighbouring elements of what a rule works on.
 template <int N, class Rule>
-__device__ __forceinline__ void update_pack(const Slot<Rule>& slot, const Numbers<Rule>& n, std::int64_t i) {
-  using T = typename Rule::value;
-  using P = Pack<T, N>;
-  const auto at = [i](T* data) -> P& { return *reinterpret_cast<P*>(data + i); };
-  P p = at(slot.parameter);
-  const P g = *reinterpret_cast<const P*>(slot.gradient + i);
-  P m{};
-  P v{};
-  if constexpr (Rule::moments > 0) m = at(slot.moments[0]);
-  if constexpr (Rule::moments > 1) v = at(slot.moments[1]);
+struct Packs {
+  using P = Pack<typename Rule::value, N>;
+  P parameter, gradient;
+  P moments[2];
+};
+
+template <int N, class Rule>
+__device__ __forceinline__ Packs<N, Rule> load_packs(const Slot<Rule>& slot, std::int64_t i) {
+  using P = typename Packs<N, Rule>::P;
+  Packs<N, Rule> packs{};
+  packs.parameter = *reinterpret_cast<const P*>(slot.parameter + i);
+  packs.gradient = *reinterpret_cast<const P*>(slot.gradient + i);
+#pragma unroll
+  for (int k = 0; k < Rule::moments; ++k) packs.moments[k] = *reinterpret_cast<const P*>(slot.moments[k] + i);
+  return packs;
+}
+
+template <int N, class Rule>
+__device__ __forceinline__ void update_packs(const Slot<Rule>& slot, const Numbers<Rule>& n, Packs<N, Rule>& packs,
+                                             std::int64_t i) {
+  using P = typename Packs<N, Rule>::P;
+  auto& [p, g, moments] = packs;
 #pragma unroll
   for (int lane = 0; lane < N; ++lane)
-    slot.rule(n.rule, p.lane[lane], g.lane[lane] * n.factor, m.lane[lane], v.lane[lane]);
-  at(slot.parameter) = p;
-  if constexpr (Rule::moments > 0) at(slot.moments[0]) = m;
-  if constexpr (Rule::moments > 1) at(slot.moments[1]) = v;
+    slot.rule(n.rule, p.lane[lane], g.lane[lane] * n.factor, moments[0].lane[lane], moments[1].lane[lane]);
+  *reinterpret_cast<P*>(slot.parameter + i) = p;
+#pragma unroll
+  for (int k = 0; k < Rule::moments; ++k) *reinterpret_cast<P*>(slot.moments[k] + i) = moments[k];
   if (slot.average) {
-    P average = at(slot.average);
+    P& place = *reinterpret_cast<P*>(slot.average + i);
+    P average = place;
 #pragma unroll
     for (int lane = 0; lane < N; ++lane)
       average.lane[lane] = averaged(average.lane[lane], p.lane[lane], n.average_rest, n.first);
-    at(slot.average) = average;
+    place = average;
   }
   if (slot.half && slot.half_is_bf16)
     store_half<bfloat16>(slot.half, i, p);
   else if (slot.half)
     store_half<float16>(slot.half, i, p);
+}
+
+// Elements begin <= i < end, in whole packs. A thread loads its next packs before it stores those at hand: the compiler
+// cannot know that no store changes what is loaded next.
+template <int N, class Rule>
+__device__ __forceinline__ void update_all(const Slot<Rule>& slot, const Numbers<Rule>& n, std::int64_t begin,
+                                           std::int64_t end) {
+  std::int64_t i = begin + threadIdx.x * N;
+  if (i >= end) return;
+  Packs<N, Rule> packs = load_packs<N>(slot, i);
+#pragma unroll 1
+  for (std::int64_t next = i + chunk_threads * N; next < end; next += chunk_threads * N) {
+    const Packs<N, Rule> ahead = load_packs<N>(slot, next);
+    update_packs<N>(slot, n, packs, i);
+    packs = ahead;
+    i = next;
+  }
+  update_packs<N>(slot, n, packs, i);
 }
 
 template <class Rule>
@@ -81,12 +112,10 @@ __device__ __forceinline__ void update_range(const Slot<Rule> slot, std::int64_t
                               static_cast<T>(options.average_rest), slot.progress->steps == 0};
   if (packable(slot)) {
     const std::int64_t in_packs = begin + (end - begin) / lanes * lanes;
-#pragma unroll 2
-    for (std::int64_t i = begin + threadIdx.x * lanes; i < in_packs; i += chunk_threads * lanes)
-      update_pack<lanes>(slot, numbers, i);
+    update_all<lanes>(slot, numbers, begin, in_packs);
     begin = in_packs;
   }
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += chunk_threads) update_pack<1>(slot, numbers, i);
+  update_all<1>(slot, numbers, begin, end);
 }
 
 template <class Rule>
@@ -113,13 +142,10 @@ __global__ void __launch_bounds__(chunk_threads)
     *slots[i].progress = slots[i].rule.after(slots[i].progress->steps + 1);
 }
 
-// Blocks for so many chunks: at least a few for each multiprocessor, and runs short enough that no multiprocessor works
-// long after the others.
+// Blocks for so many chunks: a few for each multiprocessor, as what a block does first (its slot, its rate, its
+// progress) takes about as long as a chunk.
 unsigned blocks_for(Cuda backend, std::int64_t chunks) {
-  constexpr std::int64_t chunks_in_run = 4;
-  const std::int64_t few = std::int64_t{8} * gpu::multiprocessors(backend.device);
-  const std::int64_t wanted = std::max(few, (chunks + chunks_in_run - 1) / chunks_in_run);
-  return static_cast<unsigned>(std::min({chunks, wanted, std::int64_t{1} << 30}));
+  return static_cast<unsigned>(std::min(chunks, std::int64_t{8} * gpu::multiprocessors(backend.device)));
 }
 
 }  // namespace
