@@ -69,8 +69,7 @@ void add_network(RecipeOptions& recipe) {
   recipe.add("--size", "Side in pixels to which pictures are squeezed",
              [](Settings& s) -> int& { return s.model.size; });
   recipe.add("--width", "Channels of the first two layers", [](Settings& s) -> int& { return s.model.width; });
-  recipe.add("--groups", "Groups of channels that S0 normalises together",
-             [](Settings& s) -> int& { return s.model.groups; });
+  recipe.add("--groups", "Groups of channels, for S0 and group", [](Settings& s) -> int& { return s.model.groups; });
 }
 
 void add_recipe(RecipeOptions& recipe) {
@@ -108,8 +107,10 @@ void add_train(CLI::App& app) {
   options->recipe.add("--held-out", "Pictures to draw to judge by, without --data",
                       [](Settings& s) -> int& { return s.drawn_held_out; });
   add_network(options->recipe);
-  sub->add_option("--norm", options->norm, "EvoNorm variant: S0 (groups of channels) or B0 (statistics of the batch)")
-      ->check(CLI::IsMember({"S0", "B0"}))
+  sub->add_option("--norm", options->norm,
+                  "EvoNorm of groups of channels (S0) or with statistics of the batch (B0), batch (with relu) or group "
+                  "(with silu)")
+      ->check(CLI::IsMember({"S0", "B0", "batch", "group"}))
       ->capture_default_str();
   add_recipe(options->recipe);
   const std::string what = "Change pictures from files at random: flip, scale, shift, brightness";

@@ -3,16 +3,52 @@
 #include <bevel/nn/conv2d.h>
 #include <bevel/nn/evonorm2d.h>
 #include <bevel/nn/linear.h>
+#include <bevel/nn/norm.h>
 #include <bevel/nn/pool2d.h>
 
 namespace bbox {
 
 namespace nn = bevel::nn;
 
+namespace {
+
+constexpr Norm all_norms[] = {Norm::S0, Norm::B0, Norm::batch, Norm::group};
+
+void add_norm(nn::Sequential& layers, std::int64_t channels, const ModelOptions& options) {
+  using bevel::Activation;
+  switch (options.norm) {
+    case Norm::S0:
+      layers.push_back(nn::EvoNorm2d{channels, {.variant = bevel::EvoNorm::S0, .groups = options.groups}});
+      break;
+    case Norm::B0:
+      layers.push_back(nn::EvoNorm2d{channels, {.variant = bevel::EvoNorm::B0}});
+      break;
+    case Norm::batch:
+      layers.push_back(nn::BatchNorm2d{channels, {.activation = Activation::relu}});
+      break;
+    case Norm::group:
+      layers.push_back(nn::GroupNorm{options.groups, channels, {.activation = Activation::silu}});
+      break;
+  }
+}
+
+}  // namespace
+
+const char* name(Norm norm) {
+  constexpr const char* names[] = {"S0", "B0", "batch", "group"};
+  return names[static_cast<int>(norm)];
+}
+
+Norm parse_norm(const std::string& text) {
+  for (const Norm norm : all_norms)
+    if (text == name(norm)) return norm;
+  bevel::fail("unknown norm \"", text, "\"; there are S0, B0, batch and group");
+}
+
 void check(const ModelOptions& options) {
   bevel::require(options.size >= 16, "Regressor: size must be at least 16, not ", options.size);
   bevel::require(options.width >= 1, "Regressor: width must be at least 1, not ", options.width);
-  const bool grouped = !bevel::has_batch_term(options.norm);
+  const bool grouped = options.norm == Norm::S0 || options.norm == Norm::group;
   bevel::require(!grouped || (options.groups >= 1 && options.width % options.groups == 0),
                  "Regressor: groups must divide the width; groups is ", options.groups, ", width ", options.width);
 }
@@ -24,7 +60,7 @@ Regressor::Regressor(const ModelOptions& options) : options_(options) {
     const std::int64_t to = std::int64_t{options.width} << (layer / 2);
     const std::int64_t stride = layer % 2 == 0 ? 2 : 1;
     layers_.push_back(nn::Conv2d{from, to, {.kernel = 3, .stride = stride, .padding = 1, .bias = false}});
-    layers_.push_back(nn::EvoNorm2d{to, {.variant = options.norm, .groups = options.groups}});
+    add_norm(layers_, to, options);
     from = to;
   }
   layers_.push_back(nn::GlobalAvgPool{});
@@ -41,13 +77,6 @@ bevel::Tensor Regressor::forward(const bevel::Tensor& pictures) {
 
 void Regressor::visit(nn::Visitor& visitor) {
   visitor("layers", layers_);
-}
-
-bevel::EvoNorm parse_norm(const std::string& text) {
-  for (const bevel::EvoNorm norm : {bevel::EvoNorm::S0, bevel::EvoNorm::B0}) {
-    if (text == bevel::name(norm)) return norm;
-  }
-  bevel::fail("unknown norm \"", text, "\"; there are S0 and B0");
 }
 
 std::uint64_t checksum(const nn::Module& module) {

@@ -3,28 +3,40 @@
 
 #include <bevel/nn/module.h>
 #include <bevel/nn/sequential.h>
-#include <bevel/ops/evonorm/evonorm.h>
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 
 namespace bbox {
+
+// What follows a convolution: EvoNorm of groups of channels (S0) or with statistics of the batch (B0); to compare with,
+// batch normalisation with relu, or group normalisation with silu.
+enum class Norm : std::uint8_t { S0, B0, batch, group };
+
+// As on the command line.
+const char* name(Norm norm);
+// Error for any other text.
+Norm parse_norm(const std::string& text);
+inline std::ostream& operator<<(std::ostream& out, Norm norm) {
+  return out << name(norm);
+}
 
 // Order of the fields as given.
 struct ModelOptions {
   int size = 128;  // side of the pictures, which are square; at least 16
   int width = 32;  // channels of the first two layers; later pairs have twice, four and eight times as many
-  bevel::EvoNorm norm = bevel::EvoNorm::S0;
-  int groups = 8;  // of S0; must divide width
+  Norm norm = Norm::S0;
+  int groups = 8;  // of S0 and group; must divide width
 
   bool operator==(const ModelOptions&) const = default;
 };
 
-// Errors: a size below 16, a width or groups below 1, groups that do not divide the width (S0).
+// Errors: a size below 16, a width or groups below 1, groups that do not divide the width (S0, group).
 void check(const ModelOptions& options);
 
 // Eight convolutions of 3x3 without bias, 3 - w - w - 2w - 2w - 4w - 4w - 8w - 8w channels, every odd one with stride
-// 2, each followed by EvoNorm; the mean over the map that is left; a linear layer to (cx, cy, w, h) in shares of the
+// 2, each followed by the norm; the mean over the map that is left; a linear layer to (cx, cy, w, h) in shares of the
 // sides.
 class Regressor : public bevel::nn::Module {
  public:
@@ -41,9 +53,6 @@ class Regressor : public bevel::nn::Module {
   ModelOptions options_;
   bevel::nn::Sequential layers_;
 };
-
-// "S0" or "B0", as on the command line. Error for anything else.
-bevel::EvoNorm parse_norm(const std::string& text);
 
 // A fingerprint of all parameters and buffers (64-bit FNV-1a over their bytes, in order): equal for equal bits.
 std::uint64_t checksum(const bevel::nn::Module& module);

@@ -95,7 +95,7 @@ TrainingResult run(const Training& training, const Dataset& dataset) {
   bevel::manual_seed(settings.seed);
   Regressor model(settings.model);
   model.to(settings.device);
-  training.out << "network: " << model.num_parameters() << " parameters, EvoNorm " << settings.model.norm << ", on "
+  training.out << "network: " << model.num_parameters() << " parameters, norm " << settings.model.norm << ", on "
                << settings.device << '\n';
   bevel::DataLoader loader{dataset,
                            {.batch = settings.batch,

@@ -75,7 +75,7 @@ void save_weights(const std::filesystem::path& path, const Regressor& model, con
                            {"version", version},
                            {"size", std::to_string(options.size)},
                            {"width", std::to_string(options.width)},
-                           {"norm", bevel::name(options.norm)},
+                           {"norm", name(options.norm)},
                            {"groups", std::to_string(options.groups)},
                            {"class", card.class_name},
                            {"seed", std::to_string(card.seed)},
@@ -106,7 +106,7 @@ std::string describe(const Trained& trained) {
   const ModelOptions& options = trained.model.options();
   std::ostringstream text;
   text << "finds " << trained.card.class_name << ", " << options.size << " x " << options.size << " pixels, width "
-       << options.width << ", EvoNorm " << options.norm << ", epoch " << trained.card.epoch << ", mean IoU "
+       << options.width << ", norm " << options.norm << ", epoch " << trained.card.epoch << ", mean IoU "
        << std::setprecision(3) << trained.card.mean_iou << " on held-out pictures";
   return text.str();
 }

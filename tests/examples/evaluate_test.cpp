@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 TEST(Evaluate, PredictionsDoNotDependOnTheBatchAndLeaveTheModeAlone) {
   bevel::manual_seed(1);
-  Regressor model({.size = 16, .width = 4, .norm = bevel::EvoNorm::B0});
+  Regressor model({.size = 16, .width = 4, .norm = Norm::B0});
   const PictureSet pictures = draw_pictures(1, 0, 7, 16);
   const std::vector<CentreBox> at_once = predict_boxes(model, pictures);
   EXPECT_TRUE(model.is_training());

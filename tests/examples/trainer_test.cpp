@@ -143,10 +143,10 @@ TEST(Trainer, LearnsDrawnPictures) {
   EXPECT_GT(result.last.mean_iou, result.mean_box.mean_iou + 0.2);
 }
 
-TEST(Trainer, LearnsFromFilesWithBothNorms) {
+TEST(Trainer, LearnsFromFilesWithEveryNorm) {
   const TempDir dir;
   write_voc(dir / "data", 40);
-  for (const bevel::EvoNorm norm : {bevel::EvoNorm::S0, bevel::EvoNorm::B0}) {
+  for (const Norm norm : {Norm::S0, Norm::B0, Norm::batch, Norm::group}) {
     std::ostringstream out;
     Settings settings;
     settings.data = dir / "data";
@@ -165,7 +165,7 @@ TEST(Trainer, LearnsFromFilesWithBothNorms) {
 TEST(TrainerCuda, TwoRunsGiveTheSameBitsAndTheCpuMuchTheSame) {
   if (bevel::cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const TempDir dir;
-  for (const bevel::EvoNorm norm : {bevel::EvoNorm::S0, bevel::EvoNorm::B0}) {
+  for (const Norm norm : {Norm::S0, Norm::B0, Norm::batch, Norm::group}) {
     std::ostringstream out;
     Settings settings = tiny(dir);
     settings.model.norm = norm;

@@ -11,13 +11,12 @@
 namespace bbox {
 namespace {
 
-using bevel::EvoNorm;
 using fixtures::message_of;
 using fixtures::TempDir;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const ModelOptions small{.size = 20, .width = 4, .norm = EvoNorm::B0, .groups = 2};
+const ModelOptions small{.size = 20, .width = 4, .norm = Norm::B0, .groups = 2};
 const Card card{"cat", ~std::uint64_t{0}, 17, 0.8125};
 
 bevel::nn::Metadata metadata_of(const std::filesystem::path& path) {
@@ -37,7 +36,7 @@ TEST(Weights, ComeBackWithOptionsAndCard) {
   EXPECT_EQ(back.card.seed, ~std::uint64_t{0});
   EXPECT_EQ(back.card.epoch, 17);
   EXPECT_EQ(back.card.mean_iou, 0.8125);
-  EXPECT_THAT(describe(back), AllOf(HasSubstr("finds cat, 20 x 20 pixels"), HasSubstr("EvoNorm B0, epoch 17")));
+  EXPECT_THAT(describe(back), AllOf(HasSubstr("finds cat, 20 x 20 pixels"), HasSubstr("norm B0, epoch 17")));
 }
 
 TEST(Weights, OfSomethingElseAreRefused) {
