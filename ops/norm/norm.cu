@@ -12,14 +12,15 @@ namespace {
 
 constexpr int small_threads = 128;
 
-// In NHWC neighbouring pictures of a batch are one picture of twice the height. So small ones are put together: a block
-// then has more pixels of its channels.
+// In NHWC neighbouring pictures of a batch are one picture of twice the height. So small ones are put together, that a
+// block may have more pixels of its channels; the more, where enough blocks are left.
 Problem joined(Problem p) {
-  if (p.batch && p.maps.layout == Layout::nhwc)
-    while (p.maps.samples % 2 == 0 && p.maps.pixels < 512) {
-      p.maps.samples /= 2;
-      p.maps.pixels *= 2;
-    }
+  if (!p.batch || p.maps.layout != Layout::nhwc) return p;
+  const bool large = p.set_elements() * p.maps.channels >= std::int64_t{1} << 23;
+  while (p.maps.samples % 2 == 0 && p.maps.pixels < (large ? 512 : 32)) {
+    p.maps.samples /= 2;
+    p.maps.pixels *= 2;
+  }
   return p;
 }
 

@@ -12,7 +12,7 @@ using namespace bevel::testing;
 const EvoShape shapes[] = {
     {2, 5, 7, 6, 3},    {1, 1, 2, 4, 2},      {1, 4, 4, 8, 8},    {30, 1, 1, 30, 1},   {2, 3, 3, 33, 11},
     {2, 2, 3, 1000, 8}, {4, 7, 7, 64, 32},    {2, 14, 14, 64, 8}, {1, 56, 56, 16, 4},  {2, 9, 11, 3, 3},
-    {5, 9, 11, 3, 1},   {6, 8, 8, 12, 4},     {2, 1, 129, 5, 5},  {3, 13, 13, 256, 2}, {2, 1, 1, 1, 1},
+    {5, 9, 11, 3, 1},   {6, 8, 8, 12, 4},     {2, 1, 129, 5, 5},  {3, 13, 13, 256, 2}, {40, 1, 2, 1, 1},
     {8, 1, 3, 20, 5},   {16, 130, 130, 4, 2}, {2, 33, 31, 32, 8},
 };
 
@@ -84,6 +84,21 @@ TEST_P(NormTest, SmallTypesAgreeWithDouble) {
                              2e-5);
       }
     });
+}
+
+// What is normalised alone becomes the bias, whatever it was.
+TEST_P(NormTest, SetsOfOneElement) {
+  const EvoShape s{2, 1, 1, 4, 4};
+  for (const Layout layout : both_layouts)
+    for (const Dtype dtype : {f64, f32, bf16}) {
+      const NormInputs in = norm_inputs(s, layout, dtype);
+      const NormOutputs out = run_norm({.batch = false, .layout = layout}, s, in, dtype, device());
+      const std::vector<double> y = out.y.to_vector(), bias = converted(in.bias, dtype, cpu).to_vector();
+      for (std::size_t i = 0; i < y.size(); ++i) EXPECT_DOUBLE_EQ(y[i], bias[i % 4]);
+      // Differences of equal numbers, times up to 1 / sqrt(eps).
+      EXPECT_TRUE(close(out.dx, std::vector<double>(8), 0, dtype == f64 ? 1e-12 : 1e-4));
+      EXPECT_TRUE(close(out.dweight, std::vector<double>(4), 0, 0));
+    }
 }
 
 TEST_P(NormTest, ConstantChannelsStayFinite) {
