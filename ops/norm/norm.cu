@@ -140,18 +140,16 @@ Tensor forward(Cuda backend, const Problem& problem, const ForwardArguments& f) 
   const gpu::DeviceGuard guard(backend.device);
   const Problem p = joined(problem);
   Tensor statistics;
-  evo::visit_packs(p.maps, {array(f.x), array(f.y)}, [&]<class T, int P, int K>() {
-    statistics = Launcher<T, P, K>{p, backend}.forward(f);
-  });
+  evo::visit_packs(p.maps, {array(f.x), array(f.y)},
+                   [&]<class T, int P, int K>() { statistics = Launcher<T, P, K>{p, backend}.forward(f); });
   return statistics;
 }
 
 void backward(Cuda backend, const Problem& problem, const BackwardArguments& b) {
   const gpu::DeviceGuard guard(backend.device);
   const Problem p = joined(problem);
-  evo::visit_packs(p.maps, {array(b.x), array(b.dy), array(b.dx)}, [&]<class T, int P, int K>() {
-    Launcher<T, P, K>{p, backend}.backward(b);
-  });
+  evo::visit_packs(p.maps, {array(b.x), array(b.dy), array(b.dx)},
+                   [&]<class T, int P, int K>() { Launcher<T, P, K>{p, backend}.backward(b); });
 }
 
 }  // namespace bevel::norm

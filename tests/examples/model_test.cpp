@@ -31,9 +31,7 @@ TEST(Model, MapsPicturesToBoxes) {
   bevel::manual_seed(1);
   Regressor model({.size = 24, .width = 4, .groups = 2});
   EXPECT_EQ(model(bevel::Tensor::zeros({5, 24, 24, 3})).shape(), bevel::Shape({5, 4}));
-  EXPECT_THAT(message_of([&] {
-                model(bevel::Tensor::zeros({5, 3, 24, 24}));
-              }),
+  EXPECT_THAT(message_of([&] { model(bevel::Tensor::zeros({5, 3, 24, 24})); }),
               AllOf(HasSubstr("[N, 24, 24, 3]"), HasSubstr("[5, 3, 24, 24]")));
   EXPECT_THAT(message_of([&] { model(bevel::Tensor::zeros({24, 24, 3})); }), HasSubstr("[24, 24, 3]"));
 }

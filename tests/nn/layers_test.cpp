@@ -205,11 +205,8 @@ TEST(LayerStartTest, WrongUse) {
   EXPECT_TRUE(throws_error([] { nn::Conv2d{3, 4, {.kernel = 0}}; }, {"Conv2d", "kernel", "(0, 0)"}));
   EXPECT_TRUE(throws_error([] { nn::Conv2d{3, 4, {.padding = {0, -1}}}; }, {"Conv2d", "padding", "(0, -1)"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{12}; }, {"EvoNorm2d", "groups must divide the 12", "8"}));
-  EXPECT_TRUE(throws_error(
-      [] {
-        nn::EvoNorm2d{12, {.group_size = 5}};
-      },
-      {"EvoNorm2d", "group_size must divide the 12", "5"}));
+  EXPECT_TRUE(
+      throws_error([] { nn::EvoNorm2d{12, {.group_size = 5}}; }, {"EvoNorm2d", "group_size must divide the 12", "5"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{12, {.group_size = -4}}; }, {"group_size", "-4"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{8, {.momentum = 2}}; }, {"EvoNorm2d", "momentum"}));
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{8, {.eps = -1}}; }, {"EvoNorm2d", "eps"}));

@@ -19,8 +19,8 @@ inline std::int64_t alignment(std::initializer_list<Array> pictures) {
 }
 
 // Calls f.operator()<T, P, K>() with the type of the pictures, the elements of a pack and the channels of a thread. A
-// pack has as many elements as fill 16 bytes where sizes and addresses allow, or 8 of the half types; else 1. Half types
-// are 4 a pack in NHWC, so that a thread has no more channels than its registers can do with.
+// pack has as many elements as fill 16 bytes where sizes and addresses allow, or 8 of the half types; else 1. Half
+// types are 4 a pack in NHWC, so that a thread has no more channels than its registers can do with.
 template <class F>
 void visit_packs(const Problem& p, std::initializer_list<Array> pictures, const F& f) {
   const bool nhwc = p.layout == Layout::nhwc;

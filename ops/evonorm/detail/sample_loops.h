@@ -62,8 +62,7 @@ struct LaneTable {
   BEVEL_HD Formula at(std::int64_t lane) const {
     return [&]<std::size_t... k>(std::index_sequence<k...>) __attribute__((always_inline)) {
       return Formula{value[k][lane]...};
-    }
-    (std::make_index_sequence<static_cast<std::size_t>(Formula::coefficients)>());
+    }(std::make_index_sequence<static_cast<std::size_t>(Formula::coefficients)>());
   }
 };
 
