@@ -161,11 +161,7 @@ void register_kernels(torch::Library& m) {
   m.impl("_smooth_l1_loss_double_backward", smooth_l1_loss_double_backward);
 }
 
-const DeviceKernels kernels(register_kernels);
-
-}  // namespace
-
-Tensor smooth_l1_loss_autograd(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
+Tensor loss_with_history(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
   // Kernels of plain tensors are called directly: nothing on the way could have another opinion.
   const bool direct = is_plain(input) && is_plain(target);
   if (!torch::autograd::compute_requires_grad(input, target)) {
@@ -188,6 +184,26 @@ Tensor smooth_l1_loss_autograd(const Tensor& input, const Tensor& target, int64_
   node->save(x, t, reduction, beta);
   node->gradient = std::move(gradient);
   torch::autograd::set_history(loss, node);
+  return loss;
+}
+
+// Forward mode: the loss's derivative along the tangents of its operands.
+Tensor tangent_of(const Tensor& loss, const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
+  const auto [x, t] = checked_operands(input, target, reduction, beta);
+  const Tensor &dx = x._fw_grad(0), &dt = t._fw_grad(0);
+  const Tensor direction = !dt.defined() ? dx : !dx.defined() ? dt.neg() : dx - dt;
+  return std::get<0>(call_double_backward(direction, at::ones_like(loss._fw_primal(0)), x._fw_primal(0),
+                                          t._fw_primal(0), reduction, beta));
+}
+
+const DeviceKernels kernels(register_kernels);
+
+}  // namespace
+
+Tensor smooth_l1_loss_autograd(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
+  const Tensor loss = loss_with_history(input, target, reduction, beta);
+  if (input._fw_grad(0).defined() || target._fw_grad(0).defined())
+    loss._set_fw_grad(tangent_of(loss, input, target, reduction, beta), 0, false);
   return loss;
 }
 

@@ -172,6 +172,20 @@ def test_gradcheck(device, reduction):
     assert torch.autograd.gradgradcheck(loss, (input, target))
 
 
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_forward_mode(device, reduction):
+    input, target = pair((3, 4), device, torch.float64)
+    loss = lambda a, b: smooth_l1_loss(a, b, reduction=reduction, beta=0.8)
+    for needs in ((True, True), (True, False), (False, True)):
+        operands = [tensor.clone().requires_grad_(need) for tensor, need in zip((input, target), needs)]
+        assert torch.autograd.gradcheck(loss, operands, check_forward_ad=True)
+    tangent = torch.randn_like(input)
+    value, along = torch.func.jvp(lambda a: loss(a, target), (input,), (tangent,))
+    reference = torch.func.jvp(lambda a: F.smooth_l1_loss(a, target, reduction=reduction, beta=0.8), (input,), (tangent,))
+    close(value, reference[0])
+    close(along, reference[1])
+
+
 def test_create_graph_matches_torch(device):
     input, target = pair((50,), device)
     grads = []
