@@ -1,6 +1,6 @@
 """Checks the models on Bevel's kernels against the task's and PyTorch's own, and times them.
 
-    python compare.py [--quick] [--no-inline] [--no-compile] [--no-evonorm]
+    python compare.py [--quick] [--no-inline] [--no-compile] [--no-evonorm] [--reduction mean]
 
 Calls rotate over sets of tensors four times the second-level cache. Three ways of timing, medians in microseconds:
 "idle": a call between two CUDA events, with the device idle before it, so that all of the host's time counts;
@@ -213,7 +213,7 @@ def time_smooth_l1(candidates, reduction, make, repeats, with_graph=True):
 def smooth_l1(options):
     repeats = 100 if options.quick else 300
     operands = lambda: [t.cuda() for t in model.get_inputs()]
-    for reduction in ("mean", "sum", "none"):
+    for reduction in options.reduction:
         candidates = candidates_of(reduction, options)
         errors = check_smooth_l1(candidates, reduction)
         print_head(f"\nsmooth L1, {reduction}, 32x64x56x56 f32, us")
@@ -303,6 +303,7 @@ def main():
     parser = argparse.ArgumentParser()
     for flag in ("quick", "no-inline", "no-compile", "no-evonorm"):
         parser.add_argument("--" + flag, action="store_true")
+    parser.add_argument("--reduction", nargs="+", default=["mean", "sum", "none"])
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
