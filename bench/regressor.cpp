@@ -23,6 +23,7 @@ struct StepCase {
   std::int64_t width = 32;
   Dtype dtype = f32;  // f32 on CUDA is TF32
   EvoNorm norm = EvoNorm::S0;
+  bool recompute = false;  // the norms' outputs, in backward
 };
 
 struct StepSet {
@@ -38,7 +39,7 @@ nn::Sequential make_network(const StepCase& c) {
     const std::int64_t to = c.width << (layer / 2);
     const std::int64_t stride = layer % 2 == 0 ? 2 : 1;
     net.push_back(nn::Conv2d{from, to, {.kernel = 3, .stride = stride, .padding = 1, .bias = false}});
-    net.push_back(nn::EvoNorm2d{to, {.variant = c.norm, .groups = 8}});
+    net.push_back(nn::EvoNorm2d{to, {.variant = c.norm, .groups = 8, .recompute = c.recompute}});
     from = to;
   }
   net.push_back(nn::GlobalAvgPool{});
@@ -75,7 +76,7 @@ void append(std::vector<Case>& cases, const StepCase& c, bool quick) {
   cases.push_back({"regressor",
                    message(c.batch, "x", c.side, "x", c.side),
                    c.dtype,
-                   name(c.norm),
+                   c.recompute ? message(name(c.norm), " recomputed") : name(c.norm),
                    "step",
                    "",
                    0,
@@ -97,6 +98,8 @@ std::vector<Case> regressor_cases(const Selection& selection) {
   append(cases, {.batch = 256, .dtype = f32}, true);
   append(cases, {.batch = 256, .dtype = bf16}, true);
   append(cases, {.batch = 256, .dtype = bf16, .norm = EvoNorm::B0}, true);
+  append(cases, {.batch = 256, .dtype = bf16, .recompute = true}, true);
+  append(cases, {.batch = 256, .dtype = bf16, .norm = EvoNorm::B0, .recompute = true}, false);
   append(cases, {.batch = 256, .dtype = f16}, false);
   return cases;
 }

@@ -21,16 +21,46 @@ Edge edge_to(const Tensor& tensor) {
 struct Remains {
   std::vector<Edge> edges;
   std::vector<Saved> saved;
+  std::shared_ptr<const Recipe> recipe;
   BackwardFunction function;
 };
 thread_local std::vector<Remains>* remains_list = nullptr;
+
+void set_history(const Tensor& tensor, std::shared_ptr<Node> node, int output) {
+  detail::AutogradState& state = tensor.shared_impl()->autograd;
+  state.requires_grad = true;
+  state.node = std::move(node);
+  state.output = output;
+}
+
+void check_version(const Saved& kept, const char* user, const char* purpose) {
+  require(kept.tensor.version() == kept.version, "backward of ", user, ": a tensor of shape ", kept.tensor.shape(), " ",
+          purpose, " was changed in place after the forward (version ", kept.version, " was kept, now it is ",
+          kept.tensor.version(), ")");
+}
+
+Saved keep(const Tensor& tensor) {
+  return {tensor, tensor.defined() ? tensor.version() : 0};
+}
+
+// The same, by recipe where there is one.
+Saved keep_or_remake(const Tensor& tensor) {
+  Saved kept = keep(tensor);
+  if (!tensor.defined()) return kept;
+  const std::shared_ptr<Node>& maker = tensor.shared_impl()->autograd.node;
+  if (!maker || !maker->recipe || maker->recipe->version != kept.version) return kept;
+  kept.tensor = {};
+  kept.recipe = maker->recipe;
+  kept.maker = maker;
+  return kept;
+}
 
 }  // namespace
 
 void Node::release() noexcept {
   released = true;
   if (edges.empty() && saved.empty() && !function) return;
-  Remains remains{std::move(edges), std::move(saved), std::move(function)};
+  Remains remains{std::move(edges), std::move(saved), std::move(recipe), std::move(function)};
   edges.clear();
   saved.clear();
   function = nullptr;
@@ -83,7 +113,7 @@ void detail::record_node(const char* name, std::span<Tensor* const> outputs, std
   node->function = std::move(function);
   for (const Tensor& input : inputs) node->edges.push_back(edge_to(input));
   for (const Tensor& tensor : saved) {
-    Saved kept{tensor, tensor.defined() ? tensor.version() : 0, -1};
+    Saved kept = keep_or_remake(tensor);
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (same(tensor, *outputs[i])) kept = {tensor.detach(), kept.version, static_cast<int>(i)};
     node->saved.push_back(std::move(kept));
@@ -96,6 +126,28 @@ void detail::record_node(const char* name, std::span<Tensor* const> outputs, std
     state.node = node;
     state.output = static_cast<int>(node->outputs.size()) - 1;
   }
+}
+
+void recompute(const char* name, const Tensor& output, std::initializer_list<Tensor> kept, Recomputation function) {
+  const std::shared_ptr<detail::TensorImpl>& impl = output.shared_impl();
+  const std::shared_ptr<Node>& node = impl->autograd.node;
+  if (!node) return;
+  require(node->outputs.size() == 1, name, ": only a single output of an operator can be computed again");
+  auto recipe = std::make_shared<Recipe>(Recipe{name, {}, std::move(function), impl, output.version()});
+  for (const Tensor& tensor : kept) recipe->kept.push_back(keep(tensor));
+  node->recipe = std::move(recipe);
+}
+
+Tensor Recipe::make(const char* user) const {
+  if (Tensor there(output.lock()); there.defined() && there.version() == version) return there;
+  std::vector<Tensor> tensors;
+  for (const Saved& saved : kept) {
+    if (saved.tensor.defined()) check_version(saved, user, "from which one that it needs is computed again");
+    tensors.push_back(saved.tensor);
+  }
+  Tensor result = no_grad([&] { return function(tensors); });
+  detail::profile_mark("backward", name);
+  return result;
 }
 
 bool Backward::has_grad(int i) const {
@@ -115,16 +167,16 @@ Tensor Backward::grad(int i) const {
 
 Tensor Backward::saved(int i) const {
   const Saved& kept = node_.saved[static_cast<std::size_t>(i)];
+  if (kept.recipe) {
+    Tensor made = kept.recipe->make(node_.name);
+    if (recording && made.is_leaf()) set_history(made, kept.maker, 0);
+    return made;
+  }
   if (!kept.tensor.defined()) return {};
-  require(kept.tensor.version() == kept.version, "backward of ", node_.name, ": a tensor of shape ",
-          kept.tensor.shape(), " that it needs was changed in place after the forward (version ", kept.version,
-          " was kept, now it is ", kept.tensor.version(), ")");
+  check_version(kept, node_.name, "that it needs");
   if (kept.output < 0 || !recording) return kept.tensor;
-  Tensor with_history = kept.tensor.detach();
-  detail::AutogradState& state = with_history.shared_impl()->autograd;
-  state.requires_grad = true;
-  state.node = const_cast<Node&>(node_).shared_from_this();
-  state.output = kept.output;
+  const Tensor with_history = kept.tensor.detach();
+  set_history(with_history, const_cast<Node&>(node_).shared_from_this(), kept.output);
   return with_history;
 }
 

@@ -41,7 +41,8 @@ Tensor EvoNorm2d::forward(const Tensor& input) {
                   .momentum = options_.momentum,
                   .training = is_training(),
                   .nonlinearity = options_.nonlinearity,
-                  .layout = options_.layout});
+                  .layout = options_.layout,
+                  .recompute = options_.recompute});
 }
 
 void EvoNorm2d::visit(Visitor& visitor) {

@@ -18,6 +18,10 @@ struct EvoNorm2dOptions {
   bool zero_gamma = false;      // weight starts as 0, for the last layer of a residual branch
   bool nonlinearity = true;     // false: the affine map alone
   Layout layout = Layout::nhwc;
+  // The convolution that follows keeps the output for its backward pass. With this the output is computed again there,
+  // the same bits from the input, which is kept anyway: half the memory between forward and backward for a forward pass
+  // of the norm more.
+  bool recompute = false;
 };
 
 class EvoNorm2d : public Module {

@@ -61,6 +61,7 @@ struct TrainOptions {
   std::string norm = "S0";
   std::string precision = "f32";
   bool augment = false, no_augment = false;  // whether the flags were given
+  bool recompute = false;
   bool profile = false;
   std::string out = "runs/bbox";
 };
@@ -91,6 +92,7 @@ void run(const TrainOptions& options) {
   settings.augment = settings.augment && !options.no_augment;
   settings.device = bevel::parse_device(options.device);
   settings.precision = parse_precision(options.precision);
+  settings.model.recompute = options.recompute;
   settings.profile = options.profile;
   settings.out = options.out;
   train(settings, std::cout, is_terminal());
@@ -121,6 +123,8 @@ void add_train(CLI::App& app) {
                   "What convolutions compute in: f32, tf32 (CUDA), bf16 or f16; weights and losses stay f32")
       ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16"}))
       ->capture_default_str();
+  sub->add_flag("--recompute", options->recompute,
+                "Compute norms again in backward instead of keeping them: half the memory, the same result, slower");
   sub->add_flag("--profile", options->profile, "Write profile.txt: time by operator; the training is slower");
   sub->add_option("--out", options->out, "Folder for weights, log and a sheet of predictions")->capture_default_str();
   sub->callback([options] { run(*options); });

@@ -1,4 +1,5 @@
 #include <bevel/core/autograd.h>
+#include <bevel/core/recompute.h>
 #include <bevel/ops/evonorm/detail/problem.h>
 #include <bevel/ops/evonorm/evonorm.h>
 
@@ -105,6 +106,21 @@ Tensor run_forward(const evo::Problem& problem, const Tensor& x, raw::EvoNormFor
   });
 }
 
+// The result once more, from what it was computed from. In training running_var is left alone.
+Tensor again(const evo::Problem& problem, std::span<const Tensor> kept) {
+  const Tensor& x = kept[0];
+  Tensor y = Tensor::empty(x.shape(), x.options());
+  run_forward(problem, x,
+              {.x = x.raw(),
+               .gamma = kept[1].raw(),
+               .beta = kept[2].raw(),
+               .v = data_or_null(kept[3]),
+               .running_var = raw_or_null(kept[4]),
+               .y = y.raw(),
+               .statistics = nullptr});
+  return y;
+}
+
 void run_backward(const evo::Problem& problem, const Tensor& x, const raw::EvoNormBackward& arrays) {
   on(x.device(), [&](auto backend) {
     const Tensor workspace = bytes_beside(x, evo::memory(backend, problem).backward_workspace);
@@ -160,6 +176,9 @@ Tensor evonorm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const T
   const Tensor inputs[] = {x, gamma, beta, with_v ? v : Tensor()};
   record("evonorm", outputs, inputs, saved,
          [problem, with_v](const Backward& b) { return backward_of(b, problem, with_v); }, {.differentiable = false});
+  if (options.recompute && x.numel() > 0)
+    recompute("evonorm again", y, {x, gamma, beta, v, problem.training ? Tensor() : running_var},
+              [problem](std::span<const Tensor> kept) { return again(problem, kept); });
   return y;
 }
 

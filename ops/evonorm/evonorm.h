@@ -29,6 +29,7 @@ struct EvoNormOptions {
   bool training = true;         // B variants: whether the batch term is the batch's variance or running_var
   bool nonlinearity = true;     // false: y = x * gamma + beta, and neither v nor running_var is used
   Layout layout = Layout::nhwc;
+  bool recompute = false;  // the result is not kept for the backward pass of what follows, but computed again there
 };
 
 // x: [N, H, W, C] or [N, C, H, W] as options.layout says; f32, f64, bf16 or f16. The result is of its shape and dtype.
