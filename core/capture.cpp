@@ -25,8 +25,12 @@ RecordedGraph::RecordedGraph(Device device, std::span<const Tensor> inputs, cons
   for (const Tensor& input : inputs)
     inputs_.push_back(Tensor::empty(input.shape(), {.dtype = input.dtype(), .device = device}));
   now.begin();
+  if constexpr (has_cuda) before_ = gpu::record_transfers(device);
   outputs_ = without_history(step(inputs_));
-  graph_ = now.end();
+  const bool writes = !outputs_.empty() || !now.state().checks.empty();
+  if constexpr (has_cuda)
+    if (writes) after_ = gpu::record_transfers(device);
+  graph_ = now.end(writes ? 2 : 1);
   state_ = std::move(now.state());
 }
 
@@ -54,7 +58,7 @@ void RecordedGraph::check_flags() const {
   }
 }
 
-// What is written in front of the graph, and memory last used on other streams.
+// What is written at the beginning of the graph, and memory last used on other streams.
 void RecordedGraph::prepare(std::span<const Tensor> inputs) {
   transfers_.copies.clear();
   transfers_.numbers.clear();
@@ -80,20 +84,24 @@ void RecordedGraph::prepare(std::span<const Tensor> inputs) {
   for (const auto& action : state_.before) action(transfers_);
 }
 
-std::vector<Tensor> RecordedGraph::copies_of_outputs() const {
+// Where the outputs will be copied to.
+std::vector<Tensor> RecordedGraph::new_results() const {
   std::vector<Tensor> results;
+  results.reserve(outputs_.size());
+  for (const Tensor& output : outputs_) results.push_back(Tensor::empty(output.shape(), output.options()));
+  return results;
+}
+
+// What is written at the end of the graph: the results, and to the host what kernels have found wrong.
+Transfers RecordedGraph::transfers_to(std::span<const Tensor> results) const {
   Transfers copies;
-  for (const Tensor& output : outputs_) {
-    results.push_back(Tensor::empty(output.shape(), output.options()));
-    if (output.numel() > 0)
-      copies.copies.push_back({results.back().raw(), output.raw(), static_cast<std::size_t>(output.bytes())});
-  }
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (const Tensor& output = outputs_[i]; output.numel() > 0)
+      copies.copies.push_back({results[i].raw(), output.raw(), static_cast<std::size_t>(output.bytes())});
   for (std::size_t i = 0; i < state_.checks.size(); ++i)
     copies.copies.push_back(
         {static_cast<std::int32_t*>(state_.flags.get()) + i, state_.checks[i].flag.raw(), sizeof(std::int32_t)});
-  if constexpr (has_cuda)
-    if (!copies.empty()) gpu::transfer(state_.device, copies);
-  return results;
+  return copies;
 }
 
 // What the step's calls would have left behind on the host.
@@ -113,12 +121,16 @@ std::vector<Tensor> RecordedGraph::run(std::span<const Tensor> inputs) {
     check();
   else
     state_.pool->order_former_streams();
+  std::vector<Tensor> results = new_results();
   prepare(inputs);
   if constexpr (has_cuda) {
-    if (!transfers_.empty()) gpu::transfer(state_.device, transfers_);
-    gpu::launch_graph(graph_, state_.stream.handle(), state_.device);
+    const Device device = state_.device;
+    gpu::transfer(device, gpu::set_transfers(graph_, before_, transfers_, device));
+    Transfers rest;
+    if (after_.node) rest = gpu::set_transfers(graph_, after_, transfers_to(results), device);
+    gpu::launch_graph(graph_, state_.stream.handle(), device);
+    gpu::transfer(device, rest);
   }
-  std::vector<Tensor> results = copies_of_outputs();
   finish();
   return results;
 }

@@ -89,7 +89,7 @@ void Recording::begin() {
   capturing_ = true;
 }
 
-gpu::Graph Recording::end() {
+gpu::Graph Recording::end(std::size_t own_nodes) {
   gpu::Graph graph;
   capturing_ = false;
   if constexpr (has_cuda) graph = gpu::end_capture(state_.stream.handle(), state_.device);
@@ -99,7 +99,8 @@ gpu::Graph Recording::end() {
       std::fill_n(static_cast<std::int32_t*>(state_.flags.get()), state_.checks.size(), 0);
     }
   require(state_.failure.empty(), "capture: ", state_.failure);
-  require(graph.nodes > 0, "capture: the step does nothing on ", state_.device, ", so there is nothing to record");
+  require(graph.nodes > own_nodes, "capture: the step does nothing on ", state_.device,
+          ", so there is nothing to record");
   for (LeafGradient& gradient : state_.gradients) {
     if (const auto leaf = gradient.leaf.lock()) gradient.after = leaf->autograd.grad;
     gradient.before.reset();

@@ -33,11 +33,6 @@ Captures& captures() {
   return all;
 }
 
-struct GraphDeleter {
-  void operator()(cudaGraph_t graph) const noexcept { cudaGraphDestroy(graph); }
-};
-using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, GraphDeleter>;
-
 }  // namespace
 
 void order_streams(void* earlier, void* later, Device device) {
@@ -66,26 +61,28 @@ void begin_capture(void* stream, Device device) {
 
 namespace {
 
-std::pair<GraphHandle, cudaError_t> end(void* stream) {
+std::pair<std::shared_ptr<void>, cudaError_t> end(void* stream) {
   const auto handle = static_cast<cudaStream_t>(stream);
   const std::lock_guard lock(captures().mutex);
   cudaGraph_t graph = nullptr;
   const cudaError_t status = cudaStreamEndCapture(handle, &graph);
   captures().erase(handle);
-  return {GraphHandle(graph), status};
+  return {std::shared_ptr<void>(graph, [](void* owned) { cudaGraphDestroy(static_cast<cudaGraph_t>(owned)); }), status};
 }
 
 }  // namespace
 
 Graph end_capture(void* stream, Device device) {
   const DeviceGuard guard(device);
-  const auto [graph, status] = end(stream);
+  const auto [handle, status] = end(stream);
   check(status, "cudaStreamEndCapture");
+  const auto graph = static_cast<cudaGraph_t>(handle.get());
   Graph result;
-  check(cudaGraphGetNodes(graph.get(), nullptr, &result.nodes), "cudaGraphGetNodes");
+  result.graph = handle;  // its nodes are names of those of the executable graph
+  check(cudaGraphGetNodes(graph, nullptr, &result.nodes), "cudaGraphGetNodes");
   cudaGraphExec_t executable = nullptr;
-  check(cudaGraphInstantiate(&executable, graph.get(), 0), "cudaGraphInstantiate");
-  result.executable = {executable, [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); }};
+  check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  result.executable = {executable, [](void* owned) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned)); }};
   check(cudaGraphUpload(executable, static_cast<cudaStream_t>(stream)), "cudaGraphUpload");
   return result;
 }
@@ -102,7 +99,11 @@ void abandon_capture(void* stream, Device device) noexcept {
 std::shared_ptr<void> host_memory(std::size_t bytes, Device device) {
   const DeviceGuard guard(device);
   void* data = nullptr;
-  check(cudaHostAlloc(&data, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // see allocate()
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
+  const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  check(status, "cudaHostAlloc");
   return {data, [](void* memory) { cudaFreeHost(memory); }};
 }
 

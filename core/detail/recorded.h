@@ -72,8 +72,8 @@ class Recording {
 
   // From here on the stream records.
   void begin();
-  // The graph of what was recorded since.
-  gpu::Graph end();
+  // The graph of what was recorded since. Error if it has no nodes but `own_nodes` of the recorder's.
+  gpu::Graph end(std::size_t own_nodes);
 
   void use(const std::shared_ptr<TensorImpl>& tensor);
   void change(const std::shared_ptr<TensorImpl>& tensor);
@@ -109,7 +109,8 @@ class RecordedGraph {
   void check() const;
   void check_flags() const;
   void prepare(std::span<const Tensor> inputs);
-  std::vector<Tensor> copies_of_outputs() const;
+  std::vector<Tensor> new_results() const;
+  Transfers transfers_to(std::span<const Tensor> results) const;
   void finish();
 
   RecordedState state_;
@@ -117,7 +118,8 @@ class RecordedGraph {
   std::vector<Tensor> outputs_;
   bool has_run_ = false;
   Transfers transfers_;
-  gpu::Graph graph_;  // last: it goes before the memory it writes
+  gpu::TransferNode before_, after_;  // inputs and numbers; outputs and flags, if there are any
+  gpu::Graph graph_;                  // last: it goes before the memory it writes
 };
 
 }  // namespace bevel::detail
