@@ -55,32 +55,55 @@ BEVEL_HD Place place_of(const SmallProduct& p, std::int32_t tile) {
   return {tile / p.j_tiles() * side, tile % p.j_tiles() * side};
 }
 
-BEVEL_HD float element_of_a(const SmallProduct& p, std::int32_t i, std::int32_t k) {
-  if (i >= p.i_size || k >= p.k_size) return 0;
-  const std::int64_t at = std::int64_t{i} * p.a_i + std::int64_t{k} * p.a_k;
-  const float value = p.a[at];
-  return p.mask ? value * (p.mask[at] <= 0 ? 0.0f : 1.0f) : value;
+// Which elements of a slab a thread brings: rows (i of A, j of B) and terms in steps, so that neighbouring threads read
+// neighbouring elements.
+struct Share {
+  int row, term, row_step, term_step;
+};
+BEVEL_HD Share share_of(bool terms_are_dense, int thread) {
+  return terms_are_dense ? Share{thread / slab, thread % slab, threads / slab, 0}
+                         : Share{thread % side, thread / side, 0, threads / side};
 }
 
-BEVEL_HD float element_of_b(const SmallProduct& p, std::int32_t k, std::int32_t j) {
-  if (j >= p.j_size || k >= p.k_size) return 0;
-  return p.b[std::int64_t{k} * p.b_k + std::int64_t{j} * p.b_j];
-}
+inline constexpr int share_size = slab * side / threads;
 
-// Brings terms k0 .. k0 + slab; neighbouring threads read neighbouring elements.
-BEVEL_HD void load(const SmallProduct& p, Place at, std::int32_t k0, int thread, Shared& shared) {
+// A thread's elements of an operand from row `i0` and term `k0` on, and 0 beyond its sizes. Offsets are small: neither
+// size exceeds 512.
+BEVEL_HD void gather(const float* from, std::int32_t row_stride, std::int32_t term_stride, std::int32_t rows,
+                     std::int32_t terms, std::int32_t i0, std::int32_t k0, const Share& share,
+                     float (&values)[share_size]) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-  for (int n = 0; n < slab * side / threads; ++n) {
-    const int e = n * threads + thread;
-    const int a_i = p.a_k == 1 ? e / slab : e % side;
-    const int a_k = p.a_k == 1 ? e % slab : e / side;
-    shared.a[a_k][a_i] = element_of_a(p, at.i0 + a_i, k0 + a_k);
-    const int b_j = p.b_k == 1 ? e / slab : e % side;
-    const int b_k = p.b_k == 1 ? e % slab : e / side;
-    shared.b[b_k][b_j] = element_of_b(p, k0 + b_k, at.j0 + b_j);
+  for (int n = 0; n < share_size; ++n) {
+    const std::int32_t i = i0 + share.row + n * share.row_step;
+    const std::int32_t k = k0 + share.term + n * share.term_step;
+    values[n] = i < rows && k < terms ? from[i * row_stride + k * term_stride] : 0.0f;
   }
+}
+
+BEVEL_HD void scatter(const float (&values)[share_size], const Share& share, float (*to)[pitch]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int n = 0; n < share_size; ++n) to[share.term + n * share.term_step][share.row + n * share.row_step] = values[n];
+}
+
+// Brings terms k0 .. k0 + slab. All of a thread's elements are on their way before the first is put down: one after the
+// other they took longer than the rest of the kernel.
+BEVEL_HD void load(const SmallProduct& p, Place at, std::int32_t k0, int thread, Shared& shared) {
+  const Share share_a = share_of(p.a_k == 1, thread);
+  const Share share_b = share_of(p.b_k == 1, thread);
+  float a[share_size], b[share_size];
+  gather(p.a, p.a_i, p.a_k, p.i_size, p.k_size, at.i0, k0, share_a, a);
+  gather(p.b, p.b_j, p.b_k, p.j_size, p.k_size, at.j0, k0, share_b, b);
+  if (p.mask) {
+    float mask[share_size];
+    gather(p.mask, p.a_i, p.a_k, p.i_size, p.k_size, at.i0, k0, share_a, mask);
+    for (int n = 0; n < share_size; ++n) a[n] *= mask[n] <= 0 ? 0.0f : 1.0f;
+  }
+  scatter(a, share_a, shared.a);
+  scatter(b, share_b, shared.b);
 }
 
 BEVEL_HD void multiply(int thread, const Shared& shared, Sums& sums) {
