@@ -223,7 +223,15 @@ void Buffer::use_on_current_stream() {
 
 namespace detail {
 
+std::shared_ptr<MemoryPool> MemoryPool::pinned(Device device) {
+  require(has_cuda && device.is_cuda(), "pinned memory: a CUDA device expected; got ", device);
+  auto pool = std::make_shared<MemoryPool>(cpu, Stream(), 0);
+  pool->pinned_for_ = device;
+  return pool;
+}
+
 MemoryPool::~MemoryPool() {
+  if (pinned_for_.is_cuda()) return;  // host_ gives it back
   for (Block& block : free_) allocator(device_).free(std::move(block));
 }
 
@@ -239,15 +247,25 @@ std::shared_ptr<Buffer> MemoryPool::allocate(std::size_t bytes) {
     block = std::move(*best);
     free_.erase(best);
   } else {
-    if (max_bytes_ != 0 && bytes_ + wanted > max_bytes_)
-      throw OutOfMemory(message("out of memory in the pool of a captured step: ", bytes, " bytes asked for; the step ",
-                                "holds ", bytes_, " bytes, and the limit set is ", max_bytes_));
-    block = allocator(device_).allocate(bytes);
-    if (!(block.stream == stream_)) former_streams_.push_back(std::exchange(block.stream, stream_));
+    block = take_more(bytes, wanted);
     bytes_ += block.bytes;
     free_.reserve(++blocks_);
   }
   return std::make_shared<Buffer>(Buffer::Key(), std::move(block), bytes, device_, shared_from_this());
+}
+
+Block MemoryPool::take_more(std::size_t bytes, std::size_t wanted) {
+  if constexpr (has_cuda)
+    if (pinned_for_.is_cuda()) {
+      host_.push_back(gpu::host_memory(wanted, pinned_for_));
+      return {host_.back().get(), wanted, {}};
+    }
+  if (max_bytes_ != 0 && bytes_ + wanted > max_bytes_)
+    throw OutOfMemory(message("out of memory in the pool of a captured step: ", bytes, " bytes asked for; the step ",
+                              "holds ", bytes_, " bytes, and the limit set is ", max_bytes_));
+  Block block = allocator(device_).allocate(bytes);
+  if (!(block.stream == stream_)) former_streams_.push_back(std::exchange(block.stream, stream_));
+  return block;
 }
 
 void MemoryPool::free(Block block) noexcept {

@@ -1,5 +1,6 @@
-// A private pool: the memory of one recorded graph. What is freed within a recording is handed out again within it;
-// nobody else gets the memory before the pool is gone, since every replay writes it.
+// Private pools. That of a recorded graph: what is freed within a recording is handed out again within it; nobody else
+// gets the memory before the pool is gone, since every replay writes it. And pinned memory of the host, which a GPU
+// reads by itself: it is dear to get, so what was freed is kept.
 #pragma once
 
 #include <bevel/core/memory.h>
@@ -14,7 +15,9 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   // Holds at most `max_bytes`; 0 is no limit. Work of the graph runs on `stream`.
   MemoryPool(Device device, Stream stream, std::size_t max_bytes)
       : device_(device), stream_(std::move(stream)), max_bytes_(max_bytes) {}
-  // All memory goes back to the device's allocator.
+  // Pinned memory of the host for copies to `device`; its buffers are on the CPU. Needs CUDA.
+  static std::shared_ptr<MemoryPool> pinned(Device device);
+  // All memory goes back to where it came from.
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
@@ -30,7 +33,10 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   std::size_t bytes() const { return bytes_; }
 
  private:
+  Block take_more(std::size_t bytes, std::size_t wanted);
+
   Device device_;
+  Device pinned_for_ = cpu;  // a GPU: memory is pinned
   Stream stream_;
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
@@ -38,6 +44,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   std::size_t blocks_ = 0;
   std::vector<Block> free_;
   std::vector<Stream> former_streams_;
+  std::vector<std::shared_ptr<void>> host_;  // all of it, if pinned
 };
 
 }  // namespace bevel::detail

@@ -26,12 +26,21 @@ std::vector<std::int64_t> sample_order(std::int64_t samples, bool shuffle, std::
   return order;
 }
 
+Tensor Staging::empty(const Shape& shape, Dtype dtype) const {
+  if (!pool_ || shape.numel() == 0) return Tensor::empty(shape, {.dtype = dtype});
+  auto impl = std::make_shared<TensorImpl>();
+  impl->shape = shape;
+  impl->dtype = dtype;
+  impl->buffer = pool_->allocate(static_cast<std::size_t>(shape.numel() * size_of(dtype)));
+  return Tensor(std::move(impl));
+}
+
 std::vector<Tensor> fill_batch(std::span<const TensorSpec> specs, std::span<const std::int64_t> samples,
+                               const Staging& staging,
                                const std::function<void(std::int64_t, std::span<Tensor>)>& fill) {
   std::vector<Tensor> parts;
   for (const TensorSpec& spec : specs)
-    parts.push_back(
-        Tensor::empty(spec.shape.inserted(0, static_cast<std::int64_t>(samples.size())), {.dtype = spec.dtype}));
+    parts.push_back(staging.empty(spec.shape.inserted(0, static_cast<std::int64_t>(samples.size())), spec.dtype));
   std::vector<Tensor> slots(specs.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
     for (std::size_t k = 0; k < specs.size(); ++k)
@@ -41,13 +50,13 @@ std::vector<Tensor> fill_batch(std::span<const TensorSpec> specs, std::span<cons
   return parts;
 }
 
-std::vector<Tensor> copy_batch(std::span<const std::int64_t> samples,
+std::vector<Tensor> copy_batch(std::span<const std::int64_t> samples, const Staging& staging,
                                const std::function<std::vector<Tensor>(std::int64_t)>& get) {
   std::vector<Tensor> first = get(samples[0]);
   std::vector<TensorSpec> specs;
   for (const Tensor& part : first) specs.push_back({part.shape(), part.dtype()});
   bool at_first = true;
-  return fill_batch(specs, samples, [&](std::int64_t sample, std::span<Tensor> slots) {
+  return fill_batch(specs, samples, staging, [&](std::int64_t sample, std::span<Tensor> slots) {
     const std::vector<Tensor> tensors = at_first ? std::move(first) : get(sample);
     at_first = false;
     for (std::size_t k = 0; k < tensors.size(); ++k) {
@@ -96,7 +105,7 @@ struct Batches::Epoch {
 };
 
 Batches::Batches(std::int64_t samples, const DataLoaderOptions& options, PrepareBatch prepare)
-    : samples_(samples), options_(options), prepare_(std::move(prepare)) {
+    : samples_(samples), options_(options), prepare_(std::move(prepare)), staging_(options.device) {
   require(samples >= 0, "DataLoader: the dataset's size must not be negative; it is ", samples);
   require(options.batch >= 1, "DataLoader: batch must be at least 1; got ", options.batch);
   require(options.workers >= 0, "DataLoader: workers must not be negative; got ", options.workers);
@@ -134,8 +143,9 @@ std::vector<Tensor> Batches::make(const Epoch& epoch, std::int64_t batch) const 
   const NoGrad guard;
   const std::int64_t begin = batch * options_.batch;
   const std::int64_t size = std::min(options_.batch, samples_ - begin);
-  std::vector<Tensor> parts = prepare_(
-      std::span(epoch.order).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size)), epoch.number);
+  std::vector<Tensor> parts =
+      prepare_(std::span(epoch.order).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size)),
+               epoch.number, staging_);
   for (Tensor& part : parts) part = part.to(options_.device);
   return parts;
 }

@@ -29,9 +29,10 @@ class DataLoader {
   DataLoader(const D& dataset, const DataLoaderOptions& options)
       : samples_(dataset.size()),
         options_(options),
-        batches_(samples_, options, [&dataset](std::span<const std::int64_t> samples, std::int64_t epoch) {
-          return prepare(dataset, samples, epoch);
-        }) {}
+        batches_(samples_, options,
+                 [&dataset](std::span<const std::int64_t> samples, std::int64_t epoch, const detail::Staging& staging) {
+                   return prepare(dataset, samples, epoch, staging);
+                 }) {}
   DataLoader(const D&&, const DataLoaderOptions&) = delete;  // a temporary would be gone before the first batch
 
   // Samples in the dataset, and batches in an epoch.
@@ -75,13 +76,14 @@ class DataLoader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  static std::vector<Tensor> prepare(const D& dataset, std::span<const std::int64_t> samples, std::int64_t epoch) {
+  static std::vector<Tensor> prepare(const D& dataset, std::span<const std::int64_t> samples, std::int64_t epoch,
+                                     const detail::Staging& staging) {
     if constexpr (FillDataset<D>)
-      return detail::fill_batch(dataset.specs(), samples, [&](std::int64_t sample, std::span<Tensor> slots) {
+      return detail::fill_batch(dataset.specs(), samples, staging, [&](std::int64_t sample, std::span<Tensor> slots) {
         dataset.fill(sample, epoch, slots);
       });
     else
-      return detail::copy_batch(samples, [&](std::int64_t sample) {
+      return detail::copy_batch(samples, staging, [&](std::int64_t sample) {
         const auto tensors = detail::get_sample(dataset, sample, epoch);
         return std::vector<Tensor>(tensors.begin(), tensors.end());
       });

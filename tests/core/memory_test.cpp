@@ -1,9 +1,11 @@
+#include <bevel/core/detail/pool.h>
 #include <bevel/core/memory.h>
 #include <bevel/core/tensor.h>
 
 #include <testing.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace bevel {
 namespace {
@@ -75,6 +77,25 @@ TEST_P(MemoryTest, ReleasesItsCache) {
 
 TEST_P(MemoryTest, NoBytesNeedNoMemory) {
   EXPECT_EQ(Buffer::allocate(0, device())->data(), nullptr);
+}
+
+TEST(Memory, PinnedMemoryOfTheHostIsHandedOutAgain) {
+  EXPECT_TRUE(throws_error([] { detail::MemoryPool::pinned(cpu); }, {"pinned memory", "cpu"}));
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const auto pool = detail::MemoryPool::pinned(cuda(0));
+  auto first = pool->allocate(100'000);
+  EXPECT_EQ(first->device(), cpu);
+  void* const data = first->data();
+  auto second = pool->allocate(100'000);
+  EXPECT_NE(second->data(), data);
+  first.reset();
+  first = pool->allocate(99'000);
+  EXPECT_EQ(first->data(), data);
+  std::memset(data, 42, 99'000);
+  const Tensor there = Tensor::empty({99'000}, {.dtype = u8, .device = cuda(0)});
+  copy_bytes(there.raw(), cuda(0), data, cpu, 99'000);
+  std::memset(data, 7, 99'000);  // the copy has returned, so the bytes are there
+  for (const double byte : there.to_vector()) ASSERT_EQ(byte, 42);
 }
 
 TEST(Memory, BlocksOfTheCpuAreAlignedToCacheLines) {

@@ -1,6 +1,7 @@
 // Batches prepared in order by worker threads, behind DataLoader.
 #pragma once
 
+#include <bevel/core/detail/pool.h>
 #include <bevel/core/stream.h>
 #include <bevel/core/tensor.h>
 #include <bevel/nn/data/dataset.h>
@@ -26,17 +27,32 @@ struct DataLoaderOptions {
 
 namespace detail {
 
-// The parts of one batch, on the CPU, for these samples.
-using PrepareBatch = std::function<std::vector<Tensor>(std::span<const std::int64_t> samples, std::int64_t epoch)>;
+// Where batches are put together: pinned memory if they go on to a GPU, which then fetches them by itself.
+class Staging {
+ public:
+  explicit Staging(Device destination) {
+    if (destination.is_cuda()) pool_ = MemoryPool::pinned(destination);
+  }
+  // On the CPU.
+  Tensor empty(const Shape& shape, Dtype dtype) const;
+
+ private:
+  std::shared_ptr<MemoryPool> pool_;
+};
+
+// The parts of one batch, in memory of the staging, for these samples.
+using PrepareBatch = std::function<std::vector<Tensor>(std::span<const std::int64_t> samples, std::int64_t epoch,
+                                                       const Staging& staging)>;
 
 // The order of samples in an epoch: 0, 1, 2, ... or a permutation determined by seed and epoch.
 std::vector<std::int64_t> sample_order(std::int64_t samples, bool shuffle, std::uint64_t seed, std::int64_t epoch);
 
 // One batch, allocated as `specs` say and written sample by sample.
 std::vector<Tensor> fill_batch(std::span<const TensorSpec> specs, std::span<const std::int64_t> samples,
+                               const Staging& staging,
                                const std::function<void(std::int64_t sample, std::span<Tensor> slots)>& fill);
 // One batch, made of copies of samples like the first. Error naming the sample that differs.
-std::vector<Tensor> copy_batch(std::span<const std::int64_t> samples,
+std::vector<Tensor> copy_batch(std::span<const std::int64_t> samples, const Staging& staging,
                                const std::function<std::vector<Tensor>(std::int64_t sample)>& get);
 
 // Batches in a sample count.
@@ -67,6 +83,7 @@ class Batches {
   std::int64_t samples_;
   DataLoaderOptions options_;
   PrepareBatch prepare_;
+  Staging staging_;
   std::vector<Stream> streams_;  // of each worker, for its copies to the device
   std::unique_ptr<Epoch> epoch_;
 };
