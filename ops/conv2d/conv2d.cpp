@@ -27,15 +27,16 @@ struct Parameters {
 };
 
 Tensor forward(const ConvShape& shape, const Tensor& input, const Parameters& p) {
-  Tensor output = Tensor::empty(shape.output(), input.options());
+  Tensor output = Tensor::empty(shape.output(), p.weight.options());
   on(input.device(), [&](auto backend) { conv_forward(backend, shape, input, p.weight, p.bias, output); });
   const Dtype dtype = p.weight_parameter.dtype();
   record("conv2d", output, {input, p.weight_parameter, p.bias_parameter}, {input, p.weight},
          [shape, dtype](const Backward& b) {
            const Tensor gradient = b.grad();
            Gradients gradients(3);
-           if (b.needs(0)) gradients[0] = data_gradient(shape, gradient, b.saved(1));
+           // First what needs the input: one that was computed again (recompute.h) is gone before the next allocation.
            if (b.needs(1)) gradients[1] = filter_gradient(shape, b.saved(0), gradient, dtype);
+           if (b.needs(0)) gradients[0] = data_gradient(shape, gradient, b.saved(1));
            if (b.needs(2)) gradients[2] = cast(sum_to(gradient, {shape.out_channels}), dtype);
            return gradients;
          });
@@ -66,7 +67,7 @@ Tensor filter_gradient(const ConvShape& shape, const Tensor& input, const Tensor
   on(input.device(), [&](auto backend) { conv_filter_gradient(backend, shape, input, output_gradient, result); });
   record("conv2d_filter_gradient", result, {input, output_gradient}, {input, output_gradient},
          [shape](const Backward& b) {
-           const Tensor gradient = cast(b.grad(), b.saved(0).dtype());
+           const Tensor gradient = cast(b.grad(), b.saved(1).dtype());  // the input may be f32 beside a half type
            Gradients gradients(2);
            if (b.needs(0)) gradients[0] = data_gradient(shape, b.saved(1), gradient);
            if (b.needs(1)) gradients[1] = forward(shape, b.saved(0), gradient);
@@ -96,12 +97,13 @@ void check_tensors(const Tensor& input, const Tensor& weight, const Tensor& bias
   require_floating(input, "conv2d", "input");
   require_rank(input, 4, "conv2d", "input");
   require_rank(weight, 4, "conv2d", "weight");
-  require_same_dtype(input, weight, "conv2d", "input", "weight");
+  const bool stays_f32 = autocast_dtype() != f32 && input.dtype() == f32;  // see input_operand
+  if (!stays_f32) require_same_dtype(input, weight, "conv2d", "input", "weight");
   require_same_device(input, weight, "conv2d", "input", "weight");
   if (!bias.defined()) return;
   require(bias.shape() == Shape{weight.size(0)}, "conv2d: bias must be [", weight.size(0), "] for weight ",
           weight.shape(), "; it is ", bias.shape());
-  require_same_dtype(input, bias, "conv2d", "input", "bias");
+  require_same_dtype(weight, bias, "conv2d", "weight", "bias");
   require_same_device(input, bias, "conv2d", "input", "bias");
 }
 
@@ -145,10 +147,22 @@ ConvShape shape_of(const Tensor& input, const Tensor& weight, const Conv2dOption
           .groups = o.groups};
 }
 
+// The input as the kernels take it. One that the kernel rounds itself, and that needs no gradient, stays f32.
+Tensor input_operand(const Tensor& input, const Tensor& weight, const Conv2dOptions& options) {
+  const bool is_rounded = autocast_dtype() != f32 && input.dtype() == f32 && !input.requires_grad() &&
+                          options.layout == Layout::nhwc && input.device() == weight.device() &&
+                          (weight.dtype() == f32 || weight.dtype() == autocast_dtype());
+  if (is_rounded && input.rank() == 4 && weight.rank() == 4) {
+    const ConvShape shape = shape_of(input, weight, options);
+    if (on(input.device(), [&](auto backend) { return reads_f32(backend, shape, autocast_dtype()); })) return input;
+  }
+  return detail::autocast_operand(input);
+}
+
 }  // namespace
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
-  const Tensor x = detail::autocast_operand(input);
+  const Tensor x = input_operand(input, weight, options);
   const Parameters parameters{detail::autocast_operand(weight), detail::autocast_operand(bias), weight, bias};
   check_tensors(x, parameters.weight, parameters.bias);
   if (bias.defined()) require_same_dtype(weight, bias, "conv2d", "weight", "bias");

@@ -3,7 +3,6 @@
 // the weights from 32 to 64 channels with stride 2.
 #include <bevel/core/cuda/runtime.h>
 #include <bevel/ops/conv2d/detail/backends.h>
-#include <bevel/ops/matmul/detail/bias.h>
 #include <bevel/ops/matmul/matmul.h>
 #include <bevel/ops/conv2d/few/filter.cuh>
 #include <bevel/ops/conv2d/few/forward.cuh>
@@ -95,6 +94,11 @@ T* data_of(const Tensor& x) {
   return static_cast<T*>(x.raw());
 }
 
+template <class T>
+T* data_or_null(const Tensor& x) {
+  return x.defined() ? data_of<T>(x) : nullptr;
+}
+
 // Launches unless the device's blocks have too little shared memory. The limit of a kernel is raised once.
 template <class... Parameters, class... Arguments>
 bool launch_with_memory(Cuda backend, void (*kernel)(Parameters...), dim3 blocks, std::size_t bytes, const char* name,
@@ -161,37 +165,50 @@ struct FilterStages {
 
 // The convolution itself, or with `is_gradient` that of its input.
 template <bool is_gradient>
-bool narrow_convolution(Cuda backend, const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& y) {
+bool narrow_convolution(Cuda backend, const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const Tensor& y) {
   return visit_element(x.dtype(), [&]<class T>(T) {
     constexpr int rows = ForwardStages<T>::rows;
     constexpr int ahead = ForwardStages<T>::ahead;
     const Shares shares = share(s, rows, 2 * gpu::multiprocessors(backend.device));
     return launch_with_memory(backend, few::forward_kernel<T, is_gradient, rows, ahead>, shares.blocks,
                               few::forward_shared_bytes<T, rows, ahead>(shares.rows.width), "forward_kernel",
-                              data_of<const T>(x), data_of<const T>(weight), data_of<T>(y), shares.rows);
+                              data_of<const T>(x), data_of<const T>(weight), data_or_null<const T>(bias), data_of<T>(y),
+                              shares.rows);
   });
 }
 
-bool picture_forward(Cuda backend, const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& y) {
-  return visit_element(x.dtype(), [&]<class T>(T) {
+// Calls f(T(), S()) with the types of the operands and of the pictures, which may be f32 among halves.
+template <class F>
+bool visit_pictures(Dtype operands, Dtype pictures, const F& f) {
+  return visit_element(operands, [&]<class T>(T) {
+    if (pictures == f32) return f(T(), float());
+    return f(T(), T());
+  });
+}
+
+bool picture_forward(Cuda backend, const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Tensor& y) {
+  return visit_pictures(y.dtype(), x.dtype(), [&]<class T, class S>(T, S) {
     constexpr int rows = PictureForwardStages<T>::rows;
     constexpr int ahead = PictureForwardStages<T>::ahead;
     const Shares shares = share(s, rows, 2 * gpu::multiprocessors(backend.device));
-    return launch_with_memory(backend, few::picture_forward_kernel<T, rows, ahead>, shares.blocks,
-                              few::picture_forward_bytes<T, rows, ahead>(shares.rows.width), "picture_forward_kernel",
-                              data_of<const T>(x), data_of<const T>(weight), data_of<T>(y), shares.rows);
+    return launch_with_memory(backend, few::picture_forward_kernel<T, S, rows, ahead>, shares.blocks,
+                              few::picture_forward_bytes<S, rows, ahead>(shares.rows.width), "picture_forward_kernel",
+                              data_of<const S>(x), data_of<const T>(weight), data_or_null<const T>(bias), data_of<T>(y),
+                              shares.rows);
   });
 }
 
 bool picture_filter(Cuda backend, const ConvShape& s, const Tensor& x, const Tensor& dy, const Tensor& result) {
-  return visit_element(x.dtype(), [&]<class T>(T) {
+  return visit_pictures(dy.dtype(), x.dtype(), [&]<class T, class S>(T, S) {
     constexpr int rows = PictureFilterStages<T>::rows;
     constexpr int ahead = PictureFilterStages<T>::ahead;
     const Shares shares = share(s, rows, 2 * gpu::multiprocessors(backend.device));
     const Tensor partial = partials_for(backend, shares.blocks, result);
-    if (!launch_with_memory(backend, few::picture_filter_kernel<T, rows, ahead>, shares.blocks,
-                            few::picture_filter_bytes<T, rows, ahead>(shares.rows.width), "picture_filter_kernel",
-                            data_of<const T>(x), data_of<const T>(dy), partial.data<float>(), shares.rows))
+    if (!launch_with_memory(backend, few::picture_filter_kernel<T, S, rows, ahead>, shares.blocks,
+                            few::picture_filter_bytes<T, S, rows, ahead>(shares.rows.width), "picture_filter_kernel",
+                            data_of<const S>(x), data_of<const T>(dy), partial.data<float>(), shares.rows))
       return false;
     sum_partials(backend, partial, shares.blocks, result);
     return true;
@@ -231,17 +248,21 @@ bool done(bool ran) {
 
 }  // namespace
 
+bool direct_reads_f32(Cuda backend, const ConvShape& s, Dtype dtype) {
+  return is_half(dtype) && is_from_pictures(backend, s, dtype);
+}
+
 bool direct_forward(Cuda backend, const ConvShape& s, const Tensor& input, const Tensor& weight, const Tensor& bias,
                     const Tensor& output) {
   if (output.numel() == 0 || !is_aligned(input) || !is_aligned(output)) return false;
   const gpu::DeviceGuard guard(backend.device);
-  const Dtype dtype = input.dtype();
+  const Dtype dtype = weight.dtype();
   if (is_from_pictures(backend, s, dtype)) {
-    if (!picture_forward(backend, s, input, weight, output)) return false;
-  } else if (!is_narrow(backend, s, dtype) || !narrow_convolution<false>(backend, s, input, weight, output)) {
+    if (!picture_forward(backend, s, input, weight, bias, output)) return false;
+  } else if (input.dtype() != dtype || !is_narrow(backend, s, dtype) ||
+             !narrow_convolution<false>(backend, s, input, weight, bias, output)) {
     return false;
   }
-  if (bias.defined()) add_bias(backend, output, bias);
   return done(true);
 }
 
@@ -250,16 +271,17 @@ bool direct_data_gradient(Cuda backend, const ConvShape& s, const Tensor& output
   if (input_gradient.numel() == 0 || !is_aligned(output_gradient) || !is_aligned(input_gradient)) return false;
   const gpu::DeviceGuard guard(backend.device);
   return done(is_narrow(backend, s, weight.dtype()) &&
-              narrow_convolution<true>(backend, s, output_gradient, weight, input_gradient));
+              narrow_convolution<true>(backend, s, output_gradient, weight, {}, input_gradient));
 }
 
 bool direct_filter_gradient(Cuda backend, const ConvShape& s, const Tensor& input, const Tensor& output_gradient,
                             const Tensor& weight_gradient) {
   if (input.numel() == 0 || !is_aligned(input) || !is_aligned(output_gradient)) return false;
   const gpu::DeviceGuard guard(backend.device);
-  const Dtype dtype = input.dtype();
+  const Dtype dtype = output_gradient.dtype();
   if (is_from_pictures(backend, s, dtype))
     return done(picture_filter(backend, s, input, output_gradient, weight_gradient));
+  if (input.dtype() != dtype) return false;
   if (is_narrow_filter(backend, s, dtype))
     return done(narrow_filter<2>(backend, s, input, output_gradient, weight_gradient));
   return done(is_narrow(backend, s, dtype) && narrow_filter<1>(backend, s, input, output_gradient, weight_gradient));

@@ -398,6 +398,57 @@ TEST_P(Conv2dTest, AutocastRoundsOperandsAndKeepsGradientsWide) {
   check_autocast(op, device(), input_shape(c), weight_shape(c), {c.out});
 }
 
+// The first layer of a network under Autocast: pictures in f32, which need no gradient, are not copied, and give the
+// bits that the copy gives; from memory that is not aligned, too, and with a derivative of the gradient of the weights.
+TEST(Conv2dCuda, FirstLayersRoundPicturesAsTheyRead) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  for (const Case& c : {Case{8, 64, 64, 3, 32, 3, {.stride = 2, .padding = 1}}, narrow_cases[0]})
+    for (const Dtype half : {bf16, f16})
+      for (const std::int64_t offset : {0, 1}) {
+        const Shape shape = input_shape(c);
+        const Tensor all = random_tensor({shape.numel() + 1}, {.dtype = f32, .device = cuda(), .seed = 1});
+        const Tensor x = all.view(shape, offset);
+        const Tensor w = random_tensor(weight_shape(c), {.dtype = f32, .device = cuda(), .seed = 2});
+        const auto pass = [&](const Tensor& pictures) {
+          w.set_requires_grad().set_grad({});
+          const Autocast scope(half);
+          const Tensor y = conv2d(pictures, w, {}, c.options);
+          EXPECT_EQ(detail::last_conv_engine(), "direct");
+          const Tensor upstream = random_tensor(y.shape(), {.dtype = half, .device = cuda(), .seed = 3});
+          const Tensor dw =
+              grad(std::span(&y, 1), std::span(&w, 1), {.retain_graph = true, .grad_outputs = {upstream}})[0];
+          y.backward(upstream);
+          EXPECT_TRUE(bit_equal(w.grad(), dw));
+          return std::vector<Tensor>{y.detach(), dw};
+        };
+        const auto read = pass(x), copied = pass(cast(all, half).view(shape, offset).clone());
+        for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(bit_equal(read[i], copied[i])) << text(c) << " " << half;
+
+        const Tensor y = [&] {
+          const Autocast scope(half);
+          return conv2d(x, w, {}, c.options);
+        }();
+        const Tensor u = random_tensor(y.shape(), {.dtype = half, .device = cuda(), .seed = 4, .requires_grad = true});
+        const Tensor dw = grad(std::span(&y, 1), std::span(&w, 1), {.create_graph = true, .grad_outputs = {u}})[0];
+        const Tensor du = grad(std::span(&dw, 1), std::span(&u, 1), {.grad_outputs = {w.detach()}})[0];
+        EXPECT_LT(relative_error(du, y.detach()), 1e-2);  // linear in the weights: their own convolution
+      }
+}
+
+TEST(Conv2dCuda, FirstLayersKeepNoCopyOfPictures) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const Case c{8, 64, 64, 3, 32, 3, {.stride = 2, .padding = 1}};
+  const Tensor x = random_tensor(input_shape(c), {.dtype = f32, .device = cuda()});
+  const Tensor w = random_tensor(weight_shape(c), {.dtype = f32, .device = cuda(), .requires_grad = true});
+  const Autocast scope(bf16);
+  const auto call = [&] { return conv2d(x, w, {}, c.options); };
+  const Tensor first = call();  // makes the rounded weights
+  release_cached_memory(cuda());
+  const std::size_t before = memory_stats(cuda()).live;
+  const Tensor y = call();
+  EXPECT_LT(memory_stats(cuda()).live - before, static_cast<std::size_t>(y.bytes() + x.bytes() / 8));
+}
+
 TEST_P(Conv2dTest, Errors) {
   const TensorOptions here{.device = device()};
   const Tensor x = Tensor::zeros({2, 6, 5, 4}, here);

@@ -24,6 +24,8 @@ bool cudnn_filter_gradient(Cuda backend, const ConvShape& shape, const Tensor& i
 // The library's own kernels for few channels. False, with nothing done, where they do not fit.
 bool direct_forward(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias,
                     const Tensor& output);
+// Whether forward and gradient of the weights read pictures of f32 beside operands of this half type.
+bool direct_reads_f32(Cuda backend, const ConvShape& shape, Dtype dtype);
 bool direct_data_gradient(Cuda backend, const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight,
                           const Tensor& input_gradient);
 bool direct_filter_gradient(Cuda backend, const ConvShape& shape, const Tensor& input, const Tensor& output_gradient,

@@ -24,6 +24,14 @@ struct ConvShape {
 // All tensors are of the shapes above and of one floating dtype; the last one is written, whatever it held. An
 // undefined bias is none. The gradient of the weights may also be f32 where the others are of a
 // half type (a backend may round it to that type on the way).
+//
+// Where reads_f32(), the input of the forward and of the gradient of the weights may be f32 beside operands of the half
+// type `dtype`, and is rounded as it is read: that spares the copy.
+inline bool reads_f32(Cpu, const ConvShape&, Dtype) {
+  return false;
+}
+bool reads_f32(Cuda backend, const ConvShape& shape, Dtype dtype);
+
 void conv_forward(Cpu, const ConvShape& shape, const Tensor& input, const Tensor& weight, const Tensor& bias,
                   const Tensor& output);
 void conv_data_gradient(Cpu, const ConvShape& shape, const Tensor& output_gradient, const Tensor& weight,

@@ -87,7 +87,8 @@ __device__ void add_tap(float (&c)[forward_m_tiles][4][4], const char* x_row, in
 }
 
 template <class T, bool is_gradient, int stage_rows, int stages>
-__global__ void __launch_bounds__(threads, 2) forward_kernel(const T* x, const T* weight, T* y, Rows rows) {
+__global__ void __launch_bounds__(threads, 2)
+    forward_kernel(const T* x, const T* weight, const T* bias, T* y, Rows rows) {
   gpu::begin_kernel();
   constexpr int m_tiles = forward_m_tiles;
   using X = PixelLayout<T, 36>;
@@ -132,7 +133,9 @@ __global__ void __launch_bounds__(threads, 2) forward_kernel(const T* x, const T
       const int row = tile / tiles;
       const int pixel = tile % tiles * 16 * m_tiles;
       const int h = (h0 + row) % rows.height;
-      float c[m_tiles][4][4] = {};
+      float c[m_tiles][4][4];
+#pragma unroll
+      for (int m = 0; m < m_tiles; ++m) start_sums(c[m], is_gradient ? nullptr : bias, t * 8);
 #pragma unroll
       for (int kh = 0; kh < 3; ++kh) {
         if ((kh == 0 && h == 0) || (kh == 2 && h == rows.height - 1)) continue;

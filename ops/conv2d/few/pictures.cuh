@@ -1,7 +1,9 @@
 // Convolutions of pictures with 3 channels to 32, kernel 3x3, stride 2, padding 1: forward and gradient of the weights.
 //
 // The 27 products under an output pixel are one short side of a matrix product; its operands are gathered from rows of
-// the picture in shared memory, where the nine values under a row of the kernel lie side by side.
+// the picture in shared memory, where the nine values under a row of the kernel lie side by side. Pictures are of type
+// S, which is that of the other operands, T, or float where T is a half type: they are then rounded as they are
+// gathered.
 #pragma once
 
 #include <bevel/core/cuda/launch.cuh>
@@ -48,13 +50,23 @@ struct PictureRing {
   }
 };
 
-// The part of a thread in the operands made of windows and of their weights: lane / 4 = g, lane % 4 = t.
+// Two values of a picture in one register, the first in the low half, as elements of the half type T.
 template <class T>
+__device__ inline unsigned pair_rounded(const T* low, const T* high) {
+  return pair_of(low, high);
+}
+template <class T>
+__device__ inline unsigned pair_rounded(const float* low, const float* high) {
+  return rounded_pair(T(), *low, *high);
+}
+
+// The part of a thread in the operands made of windows and of their weights: lane / 4 = g, lane % 4 = t.
+template <class T, class S>
 struct WindowOperands {
   static constexpr bool is_half = sizeof(T) == 2;
   static constexpr int step = is_half ? 16 : 8;  // values of a matrix instruction
   static constexpr int steps = 32 / step;
-  using Row = PictureRow<T>;
+  using Row = PictureRow<S>;
 
   int g, t;
 
@@ -85,41 +97,42 @@ struct WindowOperands {
   }
 
   // Left side number k: the windows of 16 pixels, of which this thread holds `pixel` and the eighth after it.
-  __device__ void load_windows(unsigned (&a)[4], int k, const T* const (&x_rows)[3], int pixel, bool top) const {
+  __device__ void load_windows(unsigned (&a)[4], int k, const S* const (&x_rows)[3], int pixel, bool top) const {
     const auto at = [&](int i, int m) {
       const int value = value_of(i);
       const int kh = Row::kernel_row(value);
-      const T* const from = kh == 0 ? x_rows[0] : kh == 1 ? x_rows[1] : x_rows[2];
-      const T element = from[(pixel + m * 8) * 6 + Row::offset(value)];
-      return value >= window || (top && kh == 0) ? T(0.0F) : element;
+      const S* const from = kh == 0 ? x_rows[0] : kh == 1 ? x_rows[1] : x_rows[2];
+      const S element = from[(pixel + m * 8) * 6 + Row::offset(value)];
+      return value >= window || (top && kh == 0) ? S(0.0F) : element;
     };
 #pragma unroll
     for (int part = 0; part < 2; ++part)
 #pragma unroll
       for (int m = 0; m < 2; ++m)
         if constexpr (is_half) {
-          const T low = at(k * 4 + part * 2, m);
-          const T high = at(k * 4 + part * 2 + 1, m);
-          a[part * 2 + m] = pair_of(&low, &high);
+          const S low = at(k * 4 + part * 2, m);
+          const S high = at(k * 4 + part * 2 + 1, m);
+          a[part * 2 + m] = pair_rounded<T>(&low, &high);
         } else {
           a[part * 2 + m] = rounded(at(k * 2 + part, m));
         }
   }
 };
 
-template <class T, int stage_rows, int stages>
+template <class S, int stage_rows, int stages>
 std::size_t picture_forward_bytes(int width) {
-  return static_cast<std::size_t>(Depth<2, stage_rows, stages>::x * PictureRow<T>::bytes(2 * width));
+  return static_cast<std::size_t>(Depth<2, stage_rows, stages>::x * PictureRow<S>::bytes(2 * width));
 }
 
 // y[p, o] = sum over k of window(p)[k] weight[o, k].
-template <class T, int stage_rows, int stages>
-__global__ void __launch_bounds__(threads, 2) picture_forward_kernel(const T* x, const T* weight, T* y, Rows rows) {
+template <class T, class S, int stage_rows, int stages>
+__global__ void __launch_bounds__(threads, 2)
+    picture_forward_kernel(const S* x, const T* weight, const T* bias, T* y, Rows rows) {
   gpu::begin_kernel();
-  using Operands = WindowOperands<T>;
+  using Operands = WindowOperands<T, S>;
   using D = Depth<2, stage_rows, stages>;
   extern __shared__ __align__(128) char shared[];
-  const PictureRing<T, D::x> ring(shared, 2 * rows.width);
+  const PictureRing<S, D::x> ring(shared, 2 * rows.width);
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   const Operands operands{lane / 4, lane % 4};
@@ -150,8 +163,9 @@ __global__ void __launch_bounds__(threads, 2) picture_forward_kernel(const T* x,
       const int row = tile / tiles;
       const int pixel = tile % tiles * 16 + operands.g;
       const bool top = (h0 + row) % rows.height == 0;
-      const T* const x_rows[3] = {ring.at(slot, 2 * row), ring.at(slot, 2 * row + 1), ring.at(slot, 2 * row + 2)};
-      float c[4][4] = {};
+      const S* const x_rows[3] = {ring.at(slot, 2 * row), ring.at(slot, 2 * row + 1), ring.at(slot, 2 * row + 2)};
+      float c[4][4];
+      start_sums(c, bias, operands.t * 8);
 #pragma unroll
       for (int k = 0; k < Operands::steps; ++k) {
         unsigned a[4];
@@ -167,19 +181,19 @@ __global__ void __launch_bounds__(threads, 2) picture_forward_kernel(const T* x,
   wait_copies<0>();
 }
 
-template <class T, int stage_rows, int stages>
+template <class T, class S, int stage_rows, int stages>
 std::size_t picture_filter_bytes(int width) {
   using D = Depth<2, stage_rows, stages>;
-  const int rows = D::y * width * PixelLayout<T, 40>::bytes + D::x * PictureRow<T>::bytes(2 * width);
+  const int rows = D::y * width * PixelLayout<T, 40>::bytes + D::x * PictureRow<S>::bytes(2 * width);
   return static_cast<std::size_t>(std::max(rows, slice * window * static_cast<int>(sizeof(float))));
 }
 
 // The sums of a warp over its share of the pixels: 32 channels by 27 values, in tiles of 16 by 8.
-template <class T>
+template <class T, class S>
 struct PictureSums {
   static constexpr bool is_half = sizeof(T) == 2;
   static constexpr int step = is_half ? 16 : 8;  // pixels of a matrix instruction
-  using Row = PictureRow<T>;
+  using Row = PictureRow<S>;
 
   float sums[2][4][4] = {};
   int lane;
@@ -198,13 +212,13 @@ struct PictureSums {
       const int k = j * 8 + lane / 4;
       const int kh = Row::kernel_row(k);
       const bool is_zero = k >= window || (top && kh == 0);
-      const T* const from = row_at(kh) + Row::offset(k);
+      const S* const from = row_at(kh) + Row::offset(k);
       unsigned b[2];
 #pragma unroll
       for (int part = 0; part < 2; ++part)
         if constexpr (is_half) {
-          const T* const p = from + (k0 + part * 8 + 2 * t) * 6;
-          b[part] = is_zero ? 0 : pair_of(p, p + 6);
+          const S* const p = from + (k0 + part * 8 + 2 * t) * 6;
+          b[part] = is_zero ? 0 : pair_rounded<T>(p, p + 6);
         } else {
           b[part] = is_zero ? 0 : rounded(from[(k0 + part * 4 + t) * 6]);
         }
@@ -230,17 +244,17 @@ struct PictureSums {
 };
 
 // dw[o, k] = sum over pixels p of dy[p, o] window(p)[k], in partial sums [blocks, 32, 27].
-template <class T, int stage_rows, int stages>
+template <class T, class S, int stage_rows, int stages>
 __global__ void __launch_bounds__(threads, 2)
-    picture_filter_kernel(const T* x, const T* dy, float* partial, Rows rows) {
+    picture_filter_kernel(const S* x, const T* dy, float* partial, Rows rows) {
   gpu::begin_kernel();
-  using Sums = PictureSums<T>;
+  using Sums = PictureSums<T, S>;
   using D = Depth<2, stage_rows, stages>;
   using Y = PixelLayout<T, 40>;
   extern __shared__ __align__(128) char shared[];
   const int y_bytes = rows.width * Y::bytes;
   char* const ys = shared;
-  const PictureRing<T, D::x> ring(shared + D::y * y_bytes, 2 * rows.width);
+  const PictureRing<S, D::x> ring(shared + D::y * y_bytes, 2 * rows.width);
   const int warp = threadIdx.x / 32;
   const int begin = blockIdx.x * rows.rows_per_block;
   const int end = min(rows.count, begin + rows.rows_per_block);

@@ -91,6 +91,16 @@ __device__ inline unsigned pair_of(const T* low, const T* high) {
          static_cast<unsigned>(*reinterpret_cast<const unsigned short*>(high)) << 16;
 }
 
+// The same of floats, rounded.
+__device__ inline unsigned rounded_pair(Bf16, float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&pair);
+}
+__device__ inline unsigned rounded_pair(F16, float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&pair);
+}
+
 // Eight adjacent channels of a pixel from row m (0: lane / 4, 1: eight below) of four tiles of a product whose columns
 // are permuted to that end.
 template <class T>
@@ -104,6 +114,16 @@ __device__ inline void store_channels(T* to, const float (&c)[4][4], int m) {
 #pragma unroll
   for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i)
     reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(values)[i];
+}
+
+// The sums of a thread's eight channels, `first` being the first of them, before anything is added: the bias or, where
+// it is null, 0.
+template <class T>
+__device__ inline void start_sums(float (&c)[4][4], const T* bias, int first) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) c[j][e] = bias ? static_cast<float>(bias[first + 2 * j + e % 2]) : 0.0F;
 }
 
 // How a slice of 32 channels of a pixel lies in shared memory. Half types: 64 bytes, whose 16-byte chunks are permuted
