@@ -36,26 +36,17 @@ void transfer(Device device, const detail::Transfers& transfers);
 // From now on what this thread does on `stream` is recorded and not done. Streams that are ordered after `stream`
 // meanwhile, by whatever thread, wait for what was queued on it before.
 void begin_capture(void* stream, Device device);
-// A place in the graph under recording for transfers that are another lot in every run: nothing at first.
-struct TransferNode {
-  void* node = nullptr;
-};
-TransferNode record_transfers(Device device);
 // Ends it. A graph that can be launched, and the number of its nodes.
 struct Graph {
-  std::shared_ptr<void> graph;
   std::shared_ptr<void> executable;
   std::size_t nodes = 0;
 };
 Graph end_capture(void* stream, Device device);
 // Ends it without a graph; the stream can be used as before.
 void abandon_capture(void* stream, Device device) noexcept;
-// What the node does in runs that are launched from now on. Returns the transfers that it has no room for.
-detail::Transfers set_transfers(const Graph& graph, const TransferNode& node, const detail::Transfers& transfers,
-                                Device device);
 void launch_graph(const Graph& graph, void* stream, Device device);
 
-// Pinned host memory: kernels can write it, and copies need not pass through other memory.
+// Host memory that kernels can write.
 std::shared_ptr<void> host_memory(std::size_t bytes, Device device);
 
 // --- profiling ---

@@ -78,11 +78,12 @@ Graph end_capture(void* stream, Device device) {
   check(status, "cudaStreamEndCapture");
   const auto graph = static_cast<cudaGraph_t>(handle.get());
   Graph result;
-  result.graph = handle;  // its nodes are names of those of the executable graph
   check(cudaGraphGetNodes(graph, nullptr, &result.nodes), "cudaGraphGetNodes");
   cudaGraphExec_t executable = nullptr;
   check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  result.executable = {executable, [](void* owned) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned)); }};
+  // The graph lives as long, since its nodes are the names of those of the executable one.
+  result.executable = {executable,
+                       [kept = handle](void* owned) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned)); }};
   check(cudaGraphUpload(executable, static_cast<cudaStream_t>(stream)), "cudaGraphUpload");
   return result;
 }

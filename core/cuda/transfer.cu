@@ -1,4 +1,5 @@
 #include <bevel/core/cuda/runtime.h>
+#include <bevel/core/cuda/transfer_node.h>
 #include <bevel/core/cuda/launch.cuh>
 
 #include <algorithm>

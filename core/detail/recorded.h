@@ -1,7 +1,7 @@
 // A recording under way, and the graph it becomes. Seen by recording.cpp and capture.cpp only.
 #pragma once
 
-#include <bevel/core/cuda/backend.h>
+#include <bevel/core/cuda/transfer_node.h>
 #include <bevel/core/detail/pool.h>
 #include <bevel/core/detail/recording.h>
 #include <bevel/core/random.h>

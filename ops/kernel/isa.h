@@ -12,12 +12,23 @@ inline bool has_x86_64_v3() {
   return has;
 }
 
+// AVX-512. For matrix products alone, which have arithmetic enough for it.
+inline bool has_x86_64_v4() {
+  static const bool has = has_x86_64_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512vl");
+  return has;
+}
+
 template <class Loop>
 [[gnu::target("arch=x86-64-v3"), gnu::noinline]] void run_x86_64_v3(const Loop& loop) {
   loop();
 }
 #else
 inline bool has_x86_64_v3() {
+  return false;
+}
+inline bool has_x86_64_v4() {
   return false;
 }
 template <class Loop>

@@ -30,6 +30,7 @@ namespace {
 template <class T>
 void run_tile(const GemmTile<T>& tile) {
 #if defined(BEVEL_HAS_X86_64_V3)
+  if (has_x86_64_v4()) return x86_64_v4::gemm_tile(tile);
   if (has_x86_64_v3()) return x86_64_v3::gemm_tile(tile);
 #endif
   baseline::gemm_tile(tile);

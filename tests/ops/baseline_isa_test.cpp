@@ -1,7 +1,8 @@
-// The inner loops built for processors without AVX2, which the operators on a newer one never reach.
+// The inner loops built for older processors, which the operators on a newer one never reach.
 #include "testing.h"
 
 #include <bevel/ops/conv2d/detail/conv_tile.h>
+#include <bevel/ops/kernel/isa.h>
 #include <bevel/ops/matmul/detail/gemm_tile.h>
 
 namespace bevel {
@@ -31,19 +32,25 @@ TYPED_TEST(BaselineIsa, Product) {
   constexpr std::int64_t m = 37, n = 21, k = 50;
   const auto a = random_values<T>(m * k, 1);
   const auto b = random_values<T>(k * n, 2);
-  for (const bool ta : {false, true})
-    for (const bool tb : {false, true}) {
-      std::vector<T> c(m * n, T(1));  // added to
-      detail::baseline::gemm_tile(
-          detail::GemmTile<T>{a.data(), b.data(), c.data(), m, n, k, ta ? m : k, tb ? k : n, n, ta, tb});
-      std::vector<double> expected(m * n, 1);
-      for (std::size_t i = 0; i < m; ++i)
-        for (std::size_t j = 0; j < n; ++j)
-          for (std::size_t l = 0; l < k; ++l)
-            expected[i * n + j] +=
-                static_cast<double>(a[ta ? l * m + i : i * k + l]) * static_cast<double>(b[tb ? j * k + l : l * n + j]);
-      this->expect_close(c, expected);
-    }
+  using Tile = detail::GemmTile<T>;
+  std::vector<void (*)(const Tile&)> products{detail::baseline::gemm_tile};
+#if defined(__x86_64__)
+  if (detail::has_x86_64_v3()) products.push_back(detail::x86_64_v3::gemm_tile);
+  if (detail::has_x86_64_v4()) products.push_back(detail::x86_64_v4::gemm_tile);
+#endif
+  for (int i = 0; i < 4 * static_cast<int>(products.size()); ++i) {
+    const bool ta = i % 2 != 0, tb = i / 2 % 2 != 0;
+    std::vector<T> c(m * n, T(1));  // added to
+    products[static_cast<std::size_t>(i / 4)](
+        Tile{a.data(), b.data(), c.data(), m, n, k, ta ? m : k, tb ? k : n, n, ta, tb});
+    std::vector<double> expected(m * n, 1);
+    for (std::size_t row = 0; row < m; ++row)
+      for (std::size_t j = 0; j < n; ++j)
+        for (std::size_t l = 0; l < k; ++l)
+          expected[row * n + j] += static_cast<double>(a[ta ? l * m + row : row * k + l]) *
+                                   static_cast<double>(b[tb ? j * k + l : l * n + j]);
+    this->expect_close(c, expected);
+  }
 }
 
 TYPED_TEST(BaselineIsa, StripOfAConvolution) {

@@ -26,4 +26,9 @@ void gemm_tile(const GemmTile<float>& tile);
 void gemm_tile(const GemmTile<double>& tile);
 }  // namespace x86_64_v3
 
+namespace x86_64_v4 {
+void gemm_tile(const GemmTile<float>& tile);
+void gemm_tile(const GemmTile<double>& tile);
+}  // namespace x86_64_v4
+
 }  // namespace bevel::detail
