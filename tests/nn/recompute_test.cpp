@@ -1,4 +1,5 @@
 #include <bevel/core/capture.h>
+#include <bevel/core/random.h>
 #include <bevel/nn/conv2d.h>
 #include <bevel/nn/evonorm2d.h>
 #include <bevel/nn/linear.h>
