@@ -18,10 +18,11 @@ void add_norm(nn::Sequential& layers, std::int64_t channels, const ModelOptions&
   using bevel::Activation;
   switch (options.norm) {
     case Norm::S0:
-      layers.push_back(nn::EvoNorm2d{channels, {.variant = bevel::EvoNorm::S0, .groups = options.groups}});
+      layers.push_back(nn::EvoNorm2d{
+          channels, {.variant = bevel::EvoNorm::S0, .groups = options.groups, .recompute = options.recompute}});
       break;
     case Norm::B0:
-      layers.push_back(nn::EvoNorm2d{channels, {.variant = bevel::EvoNorm::B0}});
+      layers.push_back(nn::EvoNorm2d{channels, {.variant = bevel::EvoNorm::B0, .recompute = options.recompute}});
       break;
     case Norm::batch:
       layers.push_back(nn::BatchNorm2d{channels, {.activation = Activation::relu}});

@@ -27,7 +27,7 @@ struct ModelOptions {
   int size = 128;  // side of the pictures, which are square; at least 16
   int width = 32;  // channels of the first two layers; later pairs have twice, four and eight times as many
   Norm norm = Norm::S0;
-  int groups = 8;  // of S0 and group; must divide width
+  int groups = 8;          // of S0 and group; must divide width
   bool recompute = false;  // EvoNorm is computed again in backward: the same bits in half the memory, and slower
 
   bool operator==(const ModelOptions&) const = default;

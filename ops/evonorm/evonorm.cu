@@ -195,13 +195,21 @@ Statistics statistics_at(const Problem& p, const void* data) {
   return {start, start.data<char>() + bytes};
 }
 
-// The most runs that a map is cut into, whatever packs the addresses allow.
+// The most runs that two-pass kernels cut a map into, whatever packs the addresses allow.
 std::int64_t most_runs(const Problem& p) {
-  int runs = largest_cluster;
+  int runs = 1;
   for (const int pack : {1, 2, 4, 8})
     if (pack == 1 || (p.layout == Layout::nhwc ? p.channels : p.pixels) % pack == 0)
       runs = std::max(runs, tiling(p, pack).splits);
   return runs;
+}
+
+// The most blocks that leave sums of one map in backward's one-read kernels.
+std::int64_t most_blocks(const Problem& p) {
+  if (p.layout == Layout::nchw) return 1;
+  constexpr std::int64_t aligned = 16;  // the only packs there in NHWC
+  return std::max(
+      {1, residency(p, Pass::backward, aligned, false).cluster, residency(p, Pass::backward, aligned, true).cluster});
 }
 
 }  // namespace
@@ -211,7 +219,8 @@ raw::EvoNormMemory memory(const Problem& p) {
   const std::int64_t number = size_of(compute_dtype(p.dtype)), maps = p.samples * p.channels, runs = most_runs(p);
   const std::int64_t statistics = p.gate() ? 3 * p.samples * p.groups : maximum_rows * maps + 3 * p.channels;
   const std::int64_t forward = 2 * maps * runs * size_of(f64) + 3 * maps * number;
-  const std::int64_t backward = ((8 + 5 * runs) * maps + p.channels) * number;
+  const std::int64_t two_passes = 8 + (p.gate() ? 3 : 5) * runs;
+  const std::int64_t backward = (std::max(two_passes, 3 * most_blocks(p)) * maps + p.channels) * number;
   const auto bytes = [](std::int64_t count) { return static_cast<std::size_t>(count); };
   return {bytes(statistics * number), bytes(forward + pieces * rounding), bytes(backward + pieces * rounding)};
 }
