@@ -45,7 +45,8 @@ Tensor BatchNorm2d::forward(const Tensor& input) {
                      .momentum = options_.momentum,
                      .training = is_training(),
                      .activation = options_.activation,
-                     .layout = options_.layout});
+                     .layout = options_.layout,
+                     .recompute = options_.recompute});
 }
 
 void BatchNorm2d::visit(Visitor& visitor) {
@@ -75,9 +76,12 @@ GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNorm
 
 Tensor GroupNorm::forward(const Tensor& input) {
   check_input("GroupNorm", input, channels_, options_.layout);
-  return group_norm(
-      input, weight, bias,
-      {.groups = groups_, .eps = options_.eps, .activation = options_.activation, .layout = options_.layout});
+  return group_norm(input, weight, bias,
+                    {.groups = groups_,
+                     .eps = options_.eps,
+                     .activation = options_.activation,
+                     .layout = options_.layout,
+                     .recompute = options_.recompute});
 }
 
 void GroupNorm::visit(Visitor& visitor) {

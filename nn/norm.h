@@ -16,6 +16,7 @@ struct BatchNorm2dOptions {
   Layout layout = Layout::nhwc;
   Activation activation = Activation::none;  // or relu or silu
   bool affine = true;                        // whether there are weight and bias
+  bool recompute = false;                    // see EvoNorm2dOptions
 };
 
 // y = activation((x - mean) / sqrt(var + eps) * weight + bias), per channel (Ioffe and Szegedy, ICML 2015). In training
@@ -50,6 +51,7 @@ struct GroupNormOptions {
   Layout layout = Layout::nhwc;
   Activation activation = Activation::none;  // or relu or silu
   bool affine = true;                        // whether there are weight and bias
+  bool recompute = false;                    // see EvoNorm2dOptions
 };
 
 // The same with mean and biased variance of each picture over runs of channels / groups adjacent channels (Wu and He,

@@ -25,10 +25,11 @@ void add_norm(nn::Sequential& layers, std::int64_t channels, const ModelOptions&
       layers.push_back(nn::EvoNorm2d{channels, {.variant = bevel::EvoNorm::B0, .recompute = options.recompute}});
       break;
     case Norm::batch:
-      layers.push_back(nn::BatchNorm2d{channels, {.activation = Activation::relu}});
+      layers.push_back(nn::BatchNorm2d{channels, {.activation = Activation::relu, .recompute = options.recompute}});
       break;
     case Norm::group:
-      layers.push_back(nn::GroupNorm{options.groups, channels, {.activation = Activation::silu}});
+      layers.push_back(
+          nn::GroupNorm{options.groups, channels, {.activation = Activation::silu, .recompute = options.recompute}});
       break;
   }
 }

@@ -28,7 +28,7 @@ struct ModelOptions {
   int width = 32;  // channels of the first two layers; later pairs have twice, four and eight times as many
   Norm norm = Norm::S0;
   int groups = 8;          // of S0 and group; must divide width
-  bool recompute = false;  // EvoNorm is computed again in backward: the same bits in half the memory, and slower
+  bool recompute = false;  // norms are computed again in backward: the same bits in half the memory, and slower
 
   bool operator==(const ModelOptions&) const = default;
 };

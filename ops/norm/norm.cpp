@@ -1,4 +1,5 @@
 #include <bevel/core/autograd.h>
+#include <bevel/core/recompute.h>
 #include <bevel/ops/norm/detail/problem.h>
 #include <bevel/ops/norm/norm.h>
 #include <bevel/ops/pointwise/binary.h>
@@ -118,7 +119,14 @@ Gradients backward_of(const Backward& b, const Problem& p) {
   return {arguments.dx, arguments.dweight, arguments.dbias};
 }
 
-Tensor run(const char* name, const Problem& p, const norm::ForwardArguments& f) {
+// The output once more. In training the running statistics are left alone.
+Tensor again(const Problem& p, std::span<const Tensor> kept) {
+  const Tensor y = Tensor::empty(kept[0].shape(), kept[0].options());
+  on(y.device(), [&](auto backend) { norm::forward(backend, p, {kept[0], kept[1], kept[2], kept[3], kept[4], y}); });
+  return y;
+}
+
+Tensor run(const char* name, const Problem& p, const norm::ForwardArguments& f, bool recomputed) {
   Tensor statistics, y = f.y;
   if (f.x.numel() > 0) {
     statistics = on(f.x.device(), [&](auto backend) { return norm::forward(backend, p, f); });
@@ -127,10 +135,12 @@ Tensor run(const char* name, const Problem& p, const norm::ForwardArguments& f) 
       f.running_var.mark_changed();
     }
   }
-  record(
-      name, y, {f.x, f.weight, f.bias},
-      {f.x, statistics, f.weight, f.bias, p.fixed() ? f.running_mean : Tensor(), p.fixed() ? f.running_var : Tensor()},
-      [p](const Backward& b) { return backward_of(b, p); });
+  const Tensor mean = p.fixed() ? f.running_mean : Tensor(), var = p.fixed() ? f.running_var : Tensor();
+  record(name, y, {f.x, f.weight, f.bias}, {f.x, statistics, f.weight, f.bias, mean, var},
+         [p](const Backward& b) { return backward_of(b, p); });
+  if (recomputed && f.x.numel() > 0)
+    recompute("norm again", y, {f.x, f.weight, f.bias, mean, var},
+              [p](std::span<const Tensor> kept) { return again(p, kept); });
   return y;
 }
 
@@ -148,7 +158,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   require(!options.training || input.numel() != p.maps.channels,
           "batch_norm: more than one value a channel is needed in training; the input is ", input.shape());
   return run("batch_norm", p,
-             {input, weight, bias, running_mean, running_var, Tensor::empty(input.shape(), input.options())});
+             {input, weight, bias, running_mean, running_var, Tensor::empty(input.shape(), input.options())},
+             options.recompute);
 }
 
 Tensor group_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const GroupNormOptions& options) {
@@ -157,7 +168,8 @@ Tensor group_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
           " groups do not divide the ", p.maps.channels, " channels of the ", options.layout, " input of shape ",
           input.shape());
   p.maps.groups = options.groups;
-  return run("group_norm", p, {input, weight, bias, {}, {}, Tensor::empty(input.shape(), input.options())});
+  return run("group_norm", p, {input, weight, bias, {}, {}, Tensor::empty(input.shape(), input.options())},
+             options.recompute);
 }
 
 }  // namespace bevel

@@ -31,6 +31,7 @@ struct BatchNormOptions {
   bool training = true;   // whether to normalise by the batch's statistics or by the running ones
   Activation activation = Activation::none;
   Layout layout = Layout::nhwc;
+  bool recompute = false;  // the result is not kept for the backward pass of what follows, but computed again there
 };
 
 // running_mean and running_var: [C], of the parameters' dtype. In training they become
@@ -47,6 +48,7 @@ struct GroupNormOptions {
   double eps = 1e-5;        // added to the variance
   Activation activation = Activation::none;
   Layout layout = Layout::nhwc;
+  bool recompute = false;  // the result is not kept for the backward pass of what follows, but computed again there
 };
 
 // Error also: groups that do not divide the channels.

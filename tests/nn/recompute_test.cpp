@@ -3,6 +3,7 @@
 #include <bevel/nn/conv2d.h>
 #include <bevel/nn/evonorm2d.h>
 #include <bevel/nn/linear.h>
+#include <bevel/nn/norm.h>
 #include <bevel/nn/optim/adam.h>
 #include <bevel/nn/pool2d.h>
 #include <bevel/nn/sequential.h>
@@ -21,8 +22,11 @@ using testing::DeviceTest;
 using testing::random_tensor;
 using testing::throws_error;
 
+enum class Kind { evo, batch, group };
+
 struct NetCase {
-  EvoNorm norm = EvoNorm::S0;
+  Kind kind = Kind::evo;
+  EvoNorm norm = EvoNorm::S0;  // of evo
   Layout layout = Layout::nhwc;
   Dtype dtype = f32;
   bool training = true;
@@ -36,7 +40,14 @@ struct Trained {
     std::int64_t from = 3;
     for (const std::int64_t to : {16, 16, 32}) {
       net.push_back(nn::Conv2d{from, to, {.kernel = 3, .stride = from == 3 ? 2 : 1, .padding = 1, .layout = c.layout}});
-      net.push_back(nn::EvoNorm2d{to, {.variant = c.norm, .groups = 4, .layout = c.layout, .recompute = recompute}});
+      if (c.kind == Kind::evo)
+        net.push_back(nn::EvoNorm2d{to, {.variant = c.norm, .groups = 4, .layout = c.layout, .recompute = recompute}});
+      else if (c.kind == Kind::batch)
+        net.push_back(
+            nn::BatchNorm2d{to, {.layout = c.layout, .activation = Activation::relu, .recompute = recompute}});
+      else
+        net.push_back(
+            nn::GroupNorm{4, to, {.layout = c.layout, .activation = Activation::silu, .recompute = recompute}});
       from = to;
     }
     net.push_back(nn::GlobalAvgPool{c.layout});
@@ -89,6 +100,14 @@ TEST_P(RecomputeTest, HalfPrecisionAndEvaluationHaveTheSameBits) {
   for (const EvoNorm norm : {EvoNorm::B0, EvoNorm::S0}) {
     expect_same_bits({.norm = norm, .dtype = bf16});
     expect_same_bits({.norm = norm, .training = false});
+  }
+}
+
+TEST_P(RecomputeTest, BatchAndGroupNormHaveTheSameBits) {
+  for (const Kind kind : {Kind::batch, Kind::group}) {
+    for (const Layout layout : {Layout::nhwc, Layout::nchw}) expect_same_bits({.kind = kind, .layout = layout});
+    expect_same_bits({.kind = kind, .dtype = bf16, .captured = true});
+    expect_same_bits({.kind = kind, .training = false});
   }
 }
 
