@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ def parse_arguments(default_group):
     parser.add_argument("--dtype", default="", help="passed to bevel_bench")
     parser.add_argument("--quick", action="store_true", help="the cases that matter most")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes seconds a case")
+    parser.add_argument("--peers", default="", help="regular expression on the names of peers: only these")
     parser.add_argument("--json", help="write everything to this file")
     arguments = parser.parse_args()
     unknown = [group for group in arguments.group if group not in PEER_MODULES]
@@ -89,7 +91,7 @@ def megabytes(count):
     return "-" if count is None else f"{count * 1e-6:.2f}"
 
 
-def measure_peers(report, module, timer, device, no_compile):
+def measure_peers(report, module, timer, device, arguments):
     """Adds "peers" to every result that has some: {name: {"graph", "events", "wall", "extra_bytes"}}."""
     for case in report["results"]:
         if "error" in case:
@@ -98,7 +100,9 @@ def measure_peers(report, module, timer, device, no_compile):
         print_bevel(case)
         case["peers"] = {}
         for name in module.peers_of(case):
-            if no_compile and name.split()[-1] in ("compile", "hand"):
+            if arguments.no_compile and name.split()[-1] in ("compile", "hand"):
+                continue
+            if not re.search(arguments.peers, name):
                 continue
             try:
                 times = timer.measure(lambda: module.make_sets(case, name, device, case["sets"]))
@@ -167,7 +171,7 @@ def main(default_group=("smooth_l1",)):
               f"{threads} CPU threads")
         print(ROW.format("us a call", "gpu", "ratio", "wall", "ratio", "extra MB"))
         report["context"]["torch"] = torch.__version__
-        measure_peers(report, importlib.import_module(PEER_MODULES[group]), timer, device, arguments.no_compile)
+        measure_peers(report, importlib.import_module(PEER_MODULES[group]), timer, device, arguments)
         reports.append(report)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(reports, indent=2) + "\n")
