@@ -5,6 +5,7 @@
 #include <bevel/nn/dropout.h>
 #include <bevel/nn/evonorm2d.h>
 #include <bevel/nn/linear.h>
+#include <bevel/nn/norm.h>
 #include <bevel/nn/optim/adam.h>
 #include <bevel/nn/optim/lion.h>
 #include <bevel/nn/optim/sgd.h>
@@ -82,6 +83,9 @@ nn::Sequential small_conv_net() {
                         nn::EvoNorm2d{8, {.variant = EvoNorm::S0, .groups = 4}},
                         nn::Conv2d{8, 8, {.kernel = 3, .padding = 1}},
                         nn::EvoNorm2d{8, {.variant = EvoNorm::B0}},
+                        nn::Conv2d{8, 8, {.kernel = 3, .padding = 1}},
+                        nn::BatchNorm2d{8, {.activation = Activation::relu}},
+                        nn::GroupNorm{4, 8, {.activation = Activation::silu}},
                         nn::GlobalAvgPool{},
                         nn::Dropout{0.3},
                         nn::Linear{8, 4}};
