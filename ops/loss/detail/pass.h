@@ -20,6 +20,7 @@ struct LossTile {
   T* d_input;                          // null: the value is all that is wanted
   T* d_target;                         // null: not wanted; formulas of an error never write it, it is -d_input
   T seed;                              // d_input is multiplied by it
+  std::int64_t ahead = 0;              // the loops ask the memory for inputs so many numbers ahead
   const T* direction_input = nullptr;  // not null: the second pass, without a seed
   const T* direction_target = nullptr;
 };

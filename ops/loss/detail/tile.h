@@ -6,10 +6,26 @@
 #include <bevel/ops/loss/detail/evaluate.h>
 #include <bevel/ops/loss/detail/pass.h>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace bevel::detail {
 
 // The loops read the formula from a copy of their own, whose address nobody has: else the compiler would have to read
 // its parameters again after each store.
+// Numbers that are worked on between two requests for inputs further on. The requests stand within the loops, since a
+// tile's worth of them at once would fill the processor's list of pending lines and stop it.
+constexpr std::int64_t tile_run = 32;
+
+// Asks for a run of an input that lies `ahead` numbers further on, which may be past its end: a prefetch never faults.
+template <class T>
+[[gnu::always_inline]] inline void prefetch_run(const T* input, std::int64_t ahead) {
+  constexpr std::int64_t line = 64 / sizeof(T);
+  for (std::int64_t k = 0; k < tile_run; k += line)
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(input) +
+                                                     static_cast<std::uintptr_t>(ahead + k) * sizeof(T)));
+}
+
 template <class F, class T>
 [[gnu::always_inline]] inline void tile_values(const F& formula, const LossTile<T>& tile) {
   const F f = formula;
@@ -17,7 +33,13 @@ template <class F, class T>
   const T* __restrict target = tile.target;
   T* __restrict value = tile.value;
   const std::int64_t count = tile.count;
-  for (std::int64_t i = 0; i < count; ++i) value[i] = loss_value(f, Number<T>(input[i]), Number<T>(target[i])).value;
+  const std::int64_t ahead = tile.ahead;
+  for (std::int64_t run = 0; run < count; run += tile_run) {
+    prefetch_run(input + run, ahead);
+    prefetch_run(target + run, ahead);
+    const std::int64_t end = std::min(count, run + tile_run);
+    for (std::int64_t i = run; i < end; ++i) value[i] = loss_value(f, Number<T>(input[i]), Number<T>(target[i])).value;
+  }
 }
 
 template <class F, class T>
@@ -29,10 +51,16 @@ template <class F, class T>
   T* __restrict d_input = tile.d_input;
   const Number<T> seed = tile.seed;
   const std::int64_t count = tile.count;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Dual<Number<T>> loss = loss_with_d_input(f, Number<T>(input[i]), Number<T>(target[i]));
-    value[i] = loss.value.value;
-    d_input[i] = (loss.derivative * seed).value;
+  const std::int64_t ahead = tile.ahead;
+  for (std::int64_t run = 0; run < count; run += tile_run) {
+    prefetch_run(input + run, ahead);
+    prefetch_run(target + run, ahead);
+    const std::int64_t end = std::min(count, run + tile_run);
+    for (std::int64_t i = run; i < end; ++i) {
+      const Dual<Number<T>> loss = loss_with_d_input(f, Number<T>(input[i]), Number<T>(target[i]));
+      value[i] = loss.value.value;
+      d_input[i] = (loss.derivative * seed).value;
+    }
   }
 }
 
@@ -73,7 +101,12 @@ template <class T>
 template <class F, class T>
 [[gnu::always_inline]] inline void tile_rows(const F& formula, const LossTile<T>& tile) {
   const F f = formula;
+  constexpr std::int64_t run = tile_run / 4;
   for (std::int64_t i = 0; i < tile.count; ++i) {
+    if (i % run == 0) {
+      prefetch_run(tile.input + 4 * i, tile.ahead);
+      prefetch_run(tile.target + 4 * i, tile.ahead);
+    }
     const Row<Number<T>> input = row_at(tile.input, i);
     const Row<Number<T>> target = row_at(tile.target, i);
     if (tile.direction_input) {
