@@ -18,17 +18,13 @@ Tensor bce_with_logits(const Tensor& input, const Tensor& target, const LossOpti
 namespace formula {
 
 struct BceWithLogits {
-  static constexpr bool is_heavy = true;
-
   template <class X>
   BEVEL_HD X operator()(X x, X t) const {
     const bool is_positive = value_of(x) > 0;
     const X miss = select(is_positive, 1 - t, t);
     const X cost = select(is_positive, x * (1 - t), -(x * t));
     const bool is_sure_and_right = is_infinite(x) & (value_of(miss) == 0);  // else inf · 0
-    const X e = exp(-abs(x));
-    const X softplus = log_of_ratio(quotient(e, 2 + e, reciprocal(2 + e)));  // log1p(e)
-    return softplus + select(is_sure_and_right, X(0), cost);
+    return log1p_of_fraction(exp(-abs(x))) + select(is_sure_and_right, X(0), cost);
   }
   template <class X>
   BEVEL_HD X derivative(X x, X t) const {
@@ -45,7 +41,7 @@ struct BceWithLogits {
       return sigmoid(select(value_of(x) > 0, -x, x));
     } else {
       const X e = exp(-abs(x));
-      return quotient(e, 1 + e, reciprocal(1 + e));
+      return e * reciprocal(1 + e);
     }
   }
 };

@@ -96,7 +96,7 @@ BEVEL_HD X aspect_difference(X target_w, X target_h, X w, X h) {
   const X cosine = th * ih + target_w * w;
   const auto s = value_of(sine);
   const auto c = value_of(cosine);
-  const bool is_steep = s > c || -s > c;
+  const bool is_steep = value_of(abs(sine)) > c;
   const X below = select(is_steep, sine, cosine);
   using T = std::remove_cv_t<decltype(s)>;
   const X divisor = select(value_of(abs(below)) < std::numeric_limits<T>::min(), one, below);
@@ -185,7 +185,7 @@ struct BoxOverlap {
     const X h = axis[1].size;
     const X difference = aspect_difference(axis[0].target_size, axis[1].target_size, w, h);
     const X v = four_over_pi2 * difference * difference;
-    const X alpha = X(value_of(share(v, 1 - iou + v).of));
+    const X alpha = X(value_of(v) * value_of(share(v, 1 - iou + v).per));
     loss.value = loss.value + alpha * v;
     const X slope = -2 * four_over_pi2 * alpha * difference * share(v, multiply_add(w, w, h * h)).per;
     slopes.out[0] = multiply_add(axis[0].has_size, slope * h, slopes.out[0]);
