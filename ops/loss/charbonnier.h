@@ -28,8 +28,6 @@ namespace formula {
 // With eps rounded to T.
 template <class T>
 struct CharbonnierIn {
-  static constexpr bool is_heavy = true;
-
   T eps;
 
   // The larger of |d| and eps is taken out of the root.

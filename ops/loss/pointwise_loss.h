@@ -12,13 +12,11 @@
 // From it come the kernels of forward, backward and fused forward-with-gradient, and second derivatives, for f32, f64,
 // bf16 and f16. X offers + - * /, comparisons and the functions in ops/kernel/number.h. A choice between two values is
 // select(condition, a, b), where both must be safe to compute; a branch works, too, but keeps the CPU loop from being
-// vectorised. Three members are optional:
+// vectorised. Two members are optional:
 //
 //   template <class X> BEVEL_HD X derivative(X error) const      the derivative, where a better form of it is known
 //                                            (X input, X target)  than the one by the rules; of input and target: with
 //                                                                 respect to the input
-//   static constexpr bool is_heavy = true;                       where arithmetic, not memory, is what takes the time:
-//                                                                 tunes the kernels on CUDA
 //   template <class T> auto in() const                           the functor to use when computing in T, float or
 //   double
 //

@@ -38,9 +38,6 @@ concept HasPairDerivative = requires(const F& f, Number<float> x) { f.derivative
 
 template <class F>
 concept HasRowDerivative = requires(const F& f, Row<Number<float>> x) { f.with_d_input(x, x); };
-// Whether arithmetic takes longer than reading: then more threads are worth more than more registers.
-template <class F>
-concept HeavyFormula = requires { requires F::is_heavy; };
 // Whether the loss stays the same when input and target change places.
 template <class F>
 concept SymmetricFormula = requires { requires F::is_symmetric; };

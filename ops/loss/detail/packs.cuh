@@ -30,6 +30,15 @@ __device__ __forceinline__ LossPack<T, width> load_pack(const void* data, std::i
   return result;
 }
 
+// The same where nothing is written: what has been read then makes room first. (With stores beside the loads that is
+// slower.)
+template <class T>
+__device__ __forceinline__ LossPack<T> load_passing_pack(const void* data, std::int64_t index) {
+  LossPack<T> result;
+  *reinterpret_cast<uint4*>(&result) = __ldcs(static_cast<const uint4*>(data) + index);
+  return result;
+}
+
 template <class T, int width>
 __device__ __forceinline__ void store_pack(void* data, std::int64_t index, const LossPack<T, width>& values) {
   if constexpr (width == 1)

@@ -1,7 +1,7 @@
 // The kernels of a formula of rows on CUDA, and the choice between them and those of single numbers.
 #pragma once
 
-#include <bevel/ops/loss/detail/kernels.cuh>
+#include <bevel/ops/loss/detail/element_kernels.cuh>
 
 namespace bevel::detail {
 
@@ -37,7 +37,8 @@ __device__ __forceinline__ void store_row(void* data, std::int64_t i, const Row<
   }
 }
 
-// One row: formula, weight, value, gradients.
+// One row: formula, weight, value, gradients. In a plain pass, which is the usual one, there are no weights, and no
+// gradient but the input's: several rows are then read at once.
 template <class F, class T, bool Gradient>
 struct RowBody {
   using C = compute_t<T>;
@@ -49,37 +50,46 @@ struct RowBody {
   bool is_aligned;
   double sum = 0;
 
+  __device__ __forceinline__ bool is_plain() const {
+    return !pass.weight && !uniform.is_zero && !pass.d_target && (!Gradient || pass.d_input);
+  }
+
   __device__ __forceinline__ R load(const void* data, std::int64_t i) const { return load_row<T>(data, i, is_aligned); }
 
+  template <bool plain>
   __device__ __forceinline__ void run(std::int64_t i, const R& input, const R& target) {
     Number<C> weight = C(1);
-    if (pass.weight) weight = static_cast<C>(static_cast<const T*>(pass.weight)[i]);
+    if (!plain && pass.weight) weight = static_cast<C>(static_cast<const T*>(pass.weight)[i]);
     Number<C> value;
     if constexpr (Gradient) {
       const RowLoss<Number<C>> loss = row_with_d_input(formula, input, target);
       value = loss.value;
       Number<C> upstream = uniform.upstream;
       if (pass.upstream_each) upstream = static_cast<C>(static_cast<const T*>(pass.upstream)[i]);
-      if (pass.d_input) store(pass.d_input, i, loss.d_input, weight, upstream);
-      if (pass.d_target) store(pass.d_target, i, row_d_target(formula, input, target), weight, upstream);
+      if (plain || pass.d_input) store<plain>(pass.d_input, i, loss.d_input, weight, upstream);
+      if (!plain && pass.d_target)
+        store<plain>(pass.d_target, i, row_d_target(formula, input, target), weight, upstream);
     } else {
       value = formula(input, target);
     }
     if (!pass.value) return;
-    value = adjusted(value, weight);
+    value = adjusted<plain>(value, weight);
     if (pass.value_each)
       static_cast<T*>(pass.value)[i] = round_to<T>((value * uniform.seed).value);
     else
       sum += value.value;
   }
 
+  template <bool plain>
   __device__ __forceinline__ Number<C> adjusted(Number<C> value, Number<C> weight) const {
+    if (plain) return value;
     if (pass.weight) value = weighed(value, weight);
     return uniform.is_zero ? Number<C>(0) : value;
   }
 
+  template <bool plain>
   __device__ __forceinline__ void store(void* to, std::int64_t i, R row, Number<C> weight, Number<C> upstream) const {
-    for (int k = 0; k < 4; ++k) row[k] = (adjusted(row[k], weight) * uniform.seed) * upstream;
+    for (int k = 0; k < 4; ++k) row[k] = (adjusted<plain>(row[k], weight) * uniform.seed) * upstream;
     store_row<T>(to, i, row, is_aligned);
   }
 };
@@ -87,7 +97,7 @@ struct RowBody {
 inline constexpr int rows_in_flight = 4;
 
 template <Compiler compiler, class F, class T, bool Gradient>
-__global__ void __launch_bounds__(loss_threads)
+__global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor<F, compute_t<T>>)
     row_loss_kernel(const __grid_constant__ LossPass pass, const F formula, bool is_aligned, unsigned rounds,
                     LossWorkspace workspace) {
   using C = compute_t<T>;
@@ -99,22 +109,25 @@ __global__ void __launch_bounds__(loss_threads)
   if (is_aligned)
     prefetch_tile(pass.input, pass.target, begin * row_bytes,
                   min(end - begin, std::int64_t{loss_threads} * (1 + Gradient)) * row_bytes);
-  gpu::begin_kernel();
+  wait_for_predecessor();
   const LossUniform<C> uniform(pass);
   RowBody<F, T, Gradient> body{formula, pass, uniform, is_aligned};
   std::int64_t i = begin + threadIdx.x;
-  for (; i + (rows_in_flight - 1) * loss_threads < end; i += rows_in_flight * loss_threads) {
-    R input[rows_in_flight];
-    R target[rows_in_flight];
+  if (body.is_plain())
+    for (; i + (rows_in_flight - 1) * loss_threads < end; i += rows_in_flight * loss_threads) {
+      R input[rows_in_flight];
+      R target[rows_in_flight];
 #pragma unroll
-    for (int k = 0; k < rows_in_flight; ++k) {
-      input[k] = body.load(pass.input, i + k * loss_threads);
-      target[k] = body.load(pass.target, i + k * loss_threads);
+      for (int k = 0; k < rows_in_flight; ++k) {
+        input[k] = body.load(pass.input, i + k * loss_threads);
+        target[k] = body.load(pass.target, i + k * loss_threads);
+      }
+      all_are_read();
+#pragma unroll
+      for (int k = 0; k < rows_in_flight; ++k) body.template run<true>(i + k * loss_threads, input[k], target[k]);
     }
-#pragma unroll
-    for (int k = 0; k < rows_in_flight; ++k) body.run(i + k * loss_threads, input[k], target[k]);
-  }
-  for (; i < end; i += loss_threads) body.run(i, body.load(pass.input, i), body.load(pass.target, i));
+  for (; i < end; i += loss_threads) body.template run<false>(i, body.load(pass.input, i), body.load(pass.target, i));
+  release_successor();
   if (pass.value && !pass.value_each) reduce_loss(body.sum, workspace, uniform, pass);
 }
 

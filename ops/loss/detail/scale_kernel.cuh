@@ -1,7 +1,7 @@
 // Multiplication of a gradient by one number in device memory.
 #pragma once
 
-#include <bevel/ops/loss/detail/kernels.cuh>
+#include <bevel/ops/loss/detail/tiles.cuh>
 
 namespace bevel::detail {
 

@@ -16,7 +16,7 @@
 
 namespace bevel::detail {
 
-inline constexpr int loss_threads = 256;
+inline constexpr int loss_threads = 512;
 
 // All zero before the first kernel and after each one.
 struct LossWorkspace {
@@ -94,14 +94,19 @@ __device__ __forceinline__ double take_sums(std::uint64_t* slots, unsigned count
 // The block's sum, for thread 0. All threads of the block take part. `call` counts the calls of a kernel from 0.
 __device__ __forceinline__ double block_sum(double mine, int call) {
   constexpr int warps = loss_threads / 32;
-  __shared__ double of_warps[3][warps];  // one for each call, so that none is overwritten while it is read
-  double* const of_warp = of_warps[call];
-  for (int step = 16; step > 0; step /= 2) mine += __shfl_down_sync(0xffffffffu, mine, step);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  __shared__ double of_threads[2][loss_threads];  // one for each call, so that none is overwritten while it is read
+  double* const of_thread = of_threads[call];
+  of_thread[threadIdx.x] = mine;
   __syncthreads();
   if (threadIdx.x >= 32) return 0;
-  double sum = threadIdx.x < warps ? of_warp[threadIdx.x] : 0;
-  for (int step = warps / 2; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
+  double of_warp[warps];
+#pragma unroll
+  for (int w = 0; w < warps; ++w) of_warp[w] = of_thread[w * 32 + threadIdx.x];
+#pragma unroll
+  for (int step = warps / 2; step > 0; step /= 2)
+    for (int w = 0; w < step; ++w) of_warp[w] += of_warp[w + step];
+  double sum = of_warp[0];
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
   return sum;
 }
 
@@ -112,22 +117,20 @@ __device__ __forceinline__ void grid_sum(double mine, const LossWorkspace& works
   const unsigned of = blockIdx.x / group;
   const unsigned first = of * group;
   const unsigned last = min(first + group, gridDim.x) - 1;
+  if (blockIdx.x == last) mine += take_sums(workspace.of_block() + first, last - first);
   double sum = block_sum(mine, 0);
   if (blockIdx.x != last) {
     if (threadIdx.x == 0) put_sum(workspace.of_block() + blockIdx.x, sum);
     return;
   }
-  const auto add = [&](std::uint64_t* slots, unsigned count, int call) {
-    if (count == 0) return;
-    const double others = take_sums(slots, count);
-    sum = block_sum(threadIdx.x == 0 ? others + sum : others, call);
-  };
-  add(workspace.of_block() + first, last - first, 1);
   if (last != gridDim.x - 1) {
     if (threadIdx.x == 0) put_sum(workspace.of_group() + of, sum);
     return;
   }
-  add(workspace.of_group(), of, 2);
+  if (of > 0) {
+    const double groups = take_sums(workspace.of_group(), of);
+    sum = block_sum(threadIdx.x == 0 ? sum + groups : groups, 1);
+  }
   if (threadIdx.x == 0) write(sum);
 }
 
