@@ -36,6 +36,40 @@ raw::LossPass pass_over(const Tensor& input, const Tensor& target) {
   return pass;
 }
 
+// By hand, since the functions on tensors share the passes that they are compared with below.
+TEST_P(RawLossTest, EveryFieldOfAPassByHand) {
+  const auto tensor = [](std::initializer_list<double> values) {
+    return Tensor::from({static_cast<std::int64_t>(values.size())}, values, {.device = device()});
+  };
+  const Tensor input = tensor({0, 2, -3}), target = tensor({0.5, 0, 0}), weight = tensor({1, 0, 2});
+  const Tensor scale = tensor({4}), normalizer = tensor({2}), upstream = tensor({-2});
+  const Tensor value = number(f32), d_input = like(input), d_target = like(input);
+  raw::LossPass pass = pass_over(input, target);
+  pass.weight = weight.raw();
+  pass.factor = 0.25;  // times 4 / 2 it is a half
+  pass.scale = {scale.raw(), false};
+  pass.normalizer = {normalizer.raw(), false};
+  pass.value = value.raw();
+  pass.d_input = d_input.raw();
+  pass.d_target = d_target.raw();
+  const Tensor room = workspace();
+  run(formula::SmoothL1{1}, pass, room);
+  EXPECT_EQ(value.item(), 0.5 * (0.125 + 2 * 2.5));
+  EXPECT_TRUE(close(d_input, {-0.25, 0, -1}, 0));
+  EXPECT_TRUE(close(d_target, {0.25, 0, 1}, 0));
+  pass.weight = nullptr;
+  pass.d_target = nullptr;
+  run(formula::SmoothL1{1}, pass, room);
+  EXPECT_EQ(value.item(), 0.5 * (0.125 + 1.5 + 2.5));
+  EXPECT_TRUE(close(d_input, {-0.25, 0.5, -0.5}, 0));
+  pass.value = nullptr;
+  pass.d_target = d_target.raw();
+  pass.upstream = upstream.raw();
+  run(formula::SmoothL1{1}, pass, room);
+  EXPECT_TRUE(close(d_input, {0.5, -1, 1}, 0));
+  EXPECT_TRUE(close(d_target, {-0.5, 1, -1}, 0));
+}
+
 // One workspace serves calls of all sizes, one after the other.
 TEST_P(RawLossTest, MeanAndGradientAreThoseOfSmoothL1) {
   const Tensor room = workspace();
@@ -63,6 +97,18 @@ TEST_P(RawLossTest, EachElementNeedsNoWorkspace) {
   pass.value_each = true;
   run(formula::LogCosh{}, pass, byte_tensor(0, device()));
   EXPECT_TRUE(bit_equal(value, log_cosh(input, target, {.reduction = Reduction::none})));
+}
+
+TEST_P(RawLossTest, RowsByHand) {
+  const Tensor input = Tensor::from({8}, {0, 0, 2, 2, 0, 0, 1, 1}, {.device = device()});
+  const Tensor target = Tensor::from({8}, {0, 0, 1, 2, 2, 2, 3, 3}, {.device = device()});
+  const Tensor value = Tensor::empty({2}, {.device = device()});
+  raw::LossPass pass = pass_over(input, target);
+  pass.count = 2;
+  pass.value = value.raw();
+  pass.value_each = true;
+  run(formula::BoxOverlap<formula::Overlap::iou>{}, pass, byte_tensor(0, device()));
+  EXPECT_TRUE(close(value, {0.5, 1}, 0));
 }
 
 TEST_P(RawLossTest, RowsCountBoxes) {
