@@ -64,13 +64,20 @@ struct Launcher {
     gpu::launch(kernel, {.blocks = t.blocks(P), .threads = block_threads, .stream = stream(where)}, name, t,
                 arguments...);
   }
-  // One block for each few channels.
+  // Blocks for each few channels, `along_y` of them, that go down tables of so many rows.
   template <class... Parameters, class... Arguments>
-  void over_columns(const char* name, int rows, void (*kernel)(Parameters...), const Arguments&... arguments) const {
-    const dim3 blocks(static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes),
-                      static_cast<unsigned>(rows));
-    gpu::launch(kernel, {.blocks = blocks, .threads = dim3(column_lanes, column_rows), .stream = stream(where)}, name,
-                arguments...);
+  void over_columns(const char* name, std::int64_t table_rows, unsigned along_y, void (*kernel)(Parameters...),
+                    const Arguments&... arguments) const {
+    const auto rows = static_cast<unsigned>(rows_of_columns(table_rows));
+    gpu::launch(kernel,
+                {.blocks = dim3(columns(), along_y), .threads = dim3(column_lanes, rows), .stream = stream(where)},
+                name, arguments...);
+  }
+  unsigned columns() const { return static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes); }
+  // Blocks that share out the samples: some 256 in all, if there are samples for their threads.
+  unsigned sample_shares() const {
+    const std::int64_t rows = rows_of_columns(p.samples * t.splits);
+    return static_cast<unsigned>(std::clamp<std::int64_t>(256 / columns(), 1, (p.samples + rows - 1) / rows));
   }
   // One warp for each group of each sample.
   template <class... Parameters, class... Arguments>
@@ -105,8 +112,8 @@ struct Launcher {
   }
   // Gradients of the parameters from sums [3, N * runs, C].
   void gate_gradients(const BackwardArguments& b, const Array& sums, std::int64_t runs) const {
-    over_columns("evonorm: sum_samples_kernel", parameter(b.dv) != nullptr ? 3 : 2, sum_samples_kernel<A>,
-                 p.samples * runs, p.channels, sums.data<A>(),
+    over_columns("evonorm: sum_samples_kernel", p.samples * runs, parameter(b.dv) != nullptr ? 3 : 2,
+                 sum_samples_kernel<A>, p.samples * runs, p.channels, sums.data<A>(),
                  Totals<A>{{b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv)}});
   }
 
@@ -129,18 +136,18 @@ struct Launcher {
 
   void maximum_forward(const ForwardArguments& f) const {
     const Array moment = p.affine ? Array() : moments(f.x);
-    over_columns("evonorm: maximum_statistics_kernel", 1, maximum_statistics_kernel<A>, s, moment.data<double>(),
-                 f.statistics.batch.data<A>(), parameter(f.running_var), f.gamma.data<A>(), f.beta.data<A>(),
-                 parameter(f.v), f.statistics.slice.data<A>());
+    over_columns("evonorm: maximum_statistics_kernel", s.runs(), sample_shares(), maximum_statistics_kernel<A>, s,
+                 moment.data<double>(), f.statistics.batch.data<A>(), parameter(f.running_var), f.gamma.data<A>(),
+                 f.beta.data<A>(), parameter(f.v), f.statistics.slice.data<A>());
     map<MaximumForward<A>>(f.x, f.y, f.statistics.slice);
   }
 
   void maximum_backward(const BackwardArguments& b) const {
     const Array partial = reduce<MaximumReduce<A>>(b.x, b.dy, b.statistics.slice.data<A>(), false);
     const Array table = b.dx.defined() ? workspace(8 * p.samples * p.channels) : Array();
-    over_columns("evonorm: maximum_slopes_kernel", 1, maximum_slopes_kernel<A>, s, b.statistics.slice.data<A>(),
-                 b.statistics.batch.data<A>(), b.gamma.data<A>(), partial.data<A>(), b.dgamma.data<A>(),
-                 b.dbeta.data<A>(), parameter(b.dv), table.data<A>());
+    over_columns("evonorm: maximum_slopes_kernel", s.runs(), sample_shares(), maximum_slopes_kernel<A>, s,
+                 b.statistics.slice.data<A>(), b.statistics.batch.data<A>(), b.gamma.data<A>(), partial.data<A>(),
+                 b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv), table.data<A>());
     if (b.dx.defined()) map<MaximumBackward<A>>(b.x, b.dy, b.dx, table);
   }
 };
