@@ -68,16 +68,16 @@ struct Launcher {
   template <class... Parameters, class... Arguments>
   void over_columns(const char* name, std::int64_t table_rows, unsigned along_y, void (*kernel)(Parameters...),
                     const Arguments&... arguments) const {
+    const auto columns = static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes);
     const auto rows = static_cast<unsigned>(rows_of_columns(table_rows));
     gpu::launch(kernel,
-                {.blocks = dim3(columns(), along_y), .threads = dim3(column_lanes, rows), .stream = stream(where)},
-                name, arguments...);
+                {.blocks = dim3(columns, along_y), .threads = dim3(column_lanes, rows), .stream = stream(where)}, name,
+                arguments...);
   }
-  unsigned columns() const { return static_cast<unsigned>((p.channels + column_lanes - 1) / column_lanes); }
-  // Blocks that share out the samples: some 256 in all, if there are samples for their threads.
-  unsigned sample_shares() const {
-    const std::int64_t rows = rows_of_columns(p.samples * t.splits);
-    return static_cast<unsigned>(std::clamp<std::int64_t>(256 / columns(), 1, (p.samples + rows - 1) / rows));
+  // Blocks of maximum_slopes_kernel that share out the samples: some 256 in all, if there is a sample for each thread.
+  unsigned slope_blocks() const {
+    const std::int64_t rows = rows_of_columns(s.runs()), columns = (p.channels + column_lanes - 1) / column_lanes;
+    return static_cast<unsigned>(std::clamp<std::int64_t>(256 / columns, 1, (p.samples + rows - 1) / rows));
   }
   // One warp for each group of each sample.
   template <class... Parameters, class... Arguments>
@@ -136,7 +136,7 @@ struct Launcher {
 
   void maximum_forward(const ForwardArguments& f) const {
     const Array moment = p.affine ? Array() : moments(f.x);
-    over_columns("evonorm: maximum_statistics_kernel", s.runs(), sample_shares(), maximum_statistics_kernel<A>, s,
+    over_columns("evonorm: maximum_statistics_kernel", p.samples, 1, maximum_statistics_kernel<A>, s,
                  moment.data<double>(), f.statistics.batch.data<A>(), parameter(f.running_var), f.gamma.data<A>(),
                  f.beta.data<A>(), parameter(f.v), f.statistics.slice.data<A>());
     map<MaximumForward<A>>(f.x, f.y, f.statistics.slice);
@@ -145,7 +145,7 @@ struct Launcher {
   void maximum_backward(const BackwardArguments& b) const {
     const Array partial = reduce<MaximumReduce<A>>(b.x, b.dy, b.statistics.slice.data<A>(), false);
     const Array table = b.dx.defined() ? workspace(8 * p.samples * p.channels) : Array();
-    over_columns("evonorm: maximum_slopes_kernel", s.runs(), sample_shares(), maximum_slopes_kernel<A>, s,
+    over_columns("evonorm: maximum_slopes_kernel", s.runs(), slope_blocks(), maximum_slopes_kernel<A>, s,
                  b.statistics.slice.data<A>(), b.statistics.batch.data<A>(), b.gamma.data<A>(), partial.data<A>(),
                  b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv), table.data<A>());
     if (b.dx.defined()) map<MaximumBackward<A>>(b.x, b.dy, b.dx, table);

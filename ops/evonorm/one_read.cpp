@@ -59,6 +59,13 @@ void cut_nchw(OneRead& s, const Problem& p, const Residency& r) {
   s.array_bytes = s.packs * r.rows;
 }
 
+// A thread's packs in four stages, or in one if they are few.
+int stage_packs(const OneRead& s, const Problem& p) {
+  const std::int64_t packs =
+      p.layout == Layout::nhwc ? detail::divide_up(s.pixels_a_block, s.rows) : detail::divide_up(s.packs, s.lanes);
+  return narrow(packs < 6 ? packs : detail::divide_up(packs, 4));
+}
+
 }  // namespace
 
 OneRead one_read(const Problem& p, const Residency& r, Pass pass) {
@@ -80,6 +87,7 @@ OneRead one_read(const Problem& p, const Residency& r, Pass pass) {
     cut_nhwc(s, p, r, pass);
   else
     cut_nchw(s, p, r);
+  s.stage_packs = stage_packs(s, p);
   s.parts_shift = logarithm(s.parts);
   s.array_bytes *= narrow(detail::slot_bytes(p, r.pack, Pass::forward));
   const bool forward = pass == Pass::forward;

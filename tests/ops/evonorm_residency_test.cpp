@@ -30,7 +30,11 @@ const Border borders[] = {
     {{2, 40, 42, 8, 4}, nchw, f32, forward, 4, 64, 128, 1},
     // A block of 52 KiB, then a cluster of 2; backward holds twice as much.
     {{2, 32, 52, 16, 2}, nchw, f32, forward, 4, 32, 256, 1},
-    {{2, 32, 52, 16, 2}, nchw, f32, backward, 4, 32, 128, 2},
+    {{2, 32, 52, 16, 2}, nchw, f32, backward, 4, 64, 256, 2},  // more threads for few pictures, up to 256
+    {{2, 56, 56, 4, 2}, nchw, f32, forward, 4, 64, 128, 1},
+    {{2, 56, 56, 4, 2}, nchw, f32, backward, 4, 128, 256, 1},
+    {{2, 56, 56, 4, 2}, nchw, bf16, forward, 8, 64, 128, 1},
+    {{2, 56, 56, 4, 2}, nchw, bf16, backward, 8, 32, 128, 1},
     {{2, 40, 42, 16, 2}, nchw, f32, forward, 4, 64, 256, 2},
     {{2, 40, 42, 16, 2}, nchw, f32, backward, 4, 64, 128, 4},
     // Where no cluster divides the group, blocks of 104 and 208 KiB.
@@ -124,8 +128,9 @@ TEST(EvoNormResidency, ManyPicturesHaveLargeClusters) {
   const Border many[] = {
       {{128, 56, 56, 256, 32}, nhwc, f32, forward, 4, 8, 256, 8},
       {{128, 56, 56, 256, 32}, nhwc, f32, backward, 4, 8, 256, 8},
-      {{128, 56, 56, 256, 32}, nhwc, bf16, forward, 8, 8, 256, 8},
-      {{128, 56, 56, 256, 32}, nhwc, bf16, backward, 8, 8, 512, 8},
+      {{128, 56, 56, 256, 32}, nhwc, bf16, forward, 8, 4, 256, 4},
+      {{128, 56, 56, 256, 32}, nhwc, bf16, backward, 8, 4, 256, 8},
+      {{128, 28, 28, 256, 32}, nhwc, f16, forward, 8, 8, 256, 2},
       {{256, 14, 14, 512, 32}, nhwc, bf16, backward, 8, 8, 256, 1},
       {{128, 56, 56, 256, 32}, nchw, f32, backward, 4, 64, 128, 4},
       {{128, 56, 56, 256, 32}, nchw, bf16, backward, 8, 32, 128, 2},

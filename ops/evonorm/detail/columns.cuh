@@ -55,10 +55,10 @@ __device__ void column_merge(double (&value)[K]) {
   }
 }
 
-// Rows for tables of so many: two for a thread, if they are few.
+// Rows of threads for tables of so many rows.
 inline int rows_of_columns(std::int64_t table_rows) {
   int rows = least_column_rows;
-  while (rows < column_rows && 2 * rows < table_rows) rows *= 2;
+  while (rows < column_rows && rows < table_rows) rows *= 2;
   return rows;
 }
 

@@ -43,23 +43,40 @@ __device__ inline void load_moments(const Sizes& s, const double* moments, std::
   value[2] = moments[s.maps() * s.splits + i];
 }
 
-// Moments of several runs, as sums of differences from a pivot, the mean of one of them, and of squares of these and of
-// those within the runs. That mean cannot be so far off that doubles would feel it (see moments_kernel), and there is
-// nothing to divide by on the way.
+// Moments of several parts, as sums of differences from a pivot, the mean of one of them, and of squares of these and
+// of those within the parts. That mean cannot be so far off that doubles would feel it (see moments_kernel), and there
+// is nothing to divide by on the way.
 struct PivotSums {
   double pivot, sum[2] = {};
 
-  // Run j = sample * splits + run, of a channel.
-  __device__ void add(const Sizes& s, const double* moments, std::int64_t j, int run, std::int64_t channel) {
-    const double* from = moments + j * s.channels + channel;
-    const double difference = from[0] - pivot, weighted = s.run_pixels(run) * difference;
+  __device__ void add(double count, double mean, double squares) {
+    const double difference = mean - pivot, weighted = count * difference;
     sum[0] += weighted;
-    sum[1] += from[s.runs() * s.channels] + weighted * difference;
+    sum[1] += squares + weighted * difference;
   }
-  __device__ double mean(double count) const { return pivot + sum[0] / count; }
-  __device__ double variance(double count) const {
-    const double squares = sum[1] - sum[0] * (sum[0] / count);
-    return (squares < 0 ? 0 : squares) / count;  // a NaN stays one
+  // `share`: 1 over the number of elements.
+  __device__ double mean(double share) const { return pivot + sum[0] * share; }
+  __device__ double squares(double share) const {
+    const double result = sum[1] - sum[0] * (sum[0] * share);
+    return result < 0 ? 0 : result;  // a NaN stays one
+  }
+};
+
+// Mean and sum of squared deviations over all runs of a map.
+struct MapMoments {
+  double mean, squares;
+  __device__ MapMoments(const Sizes& s, const double* __restrict__ moments, std::int64_t sample, std::int64_t channel,
+                        double share) {
+    const std::int64_t plane = s.maps() * s.splits;
+    const double* from = moments + sample * s.splits * s.channels + channel;
+    mean = from[0];
+    squares = from[plane];
+    if (s.splits == 1) return;
+    PivotSums sums{mean};
+#pragma unroll 4
+    for (int run = 0; run < s.splits; ++run, from += s.channels) sums.add(s.run_pixels(run), from[0], from[plane]);
+    mean = sums.mean(share);
+    squares = sums.squares(share);
   }
 };
 
@@ -75,14 +92,15 @@ __global__ void gate_statistics_kernel(Sizes s, const double* moments, const A* 
   const std::int64_t slices = s.samples * s.groups;
   if (warp >= slices) return;
   const std::int64_t n = warp / s.groups, g = warp % s.groups, width = s.channels / s.groups;
-  const std::int64_t first = n * s.splits;
-  PivotSums sums{moments[first * s.channels + g * width]};
-  for (std::int64_t c = lane; c < width; c += 32)
-    for (int run = 0; run < s.splits; ++run) sums.add(s, moments, first + run, run, g * width + c);
+  const double pixels = static_cast<double>(s.pixels), share = 1 / (pixels * static_cast<double>(width));
+  PivotSums sums{moments[n * s.splits * s.channels + g * width]};
+  for (std::int64_t c = lane; c < width; c += 32) {
+    const MapMoments map(s, moments, n, g * width + c, 1 / pixels);
+    sums.add(pixels, map.mean, map.squares);
+  }
   warp_merge<Add>(sums.sum);
   for (double& sum : sums.sum) sum = __shfl_sync(~0u, sum, 0);
-  const double count = static_cast<double>(s.pixels * width);
-  const double mean = sums.mean(count), variance = sums.variance(count);
+  const double mean = sums.mean(share), variance = sums.squares(share) * share;
   const double rstd = 1 / sqrt(variance + (s.about_zero ? mean * mean : 0) + s.eps);
   if (lane == 0) {
     split_value(mean, slice[warp], slice[slices + warp]);
@@ -141,69 +159,60 @@ __global__ void gate_slopes_kernel(Sizes s, const A* partial, const A* slice, co
 // Statistics of the maximum kept for backward, rows of [N, C]: those of MaximumForward, then the mean in two parts.
 inline constexpr int maximum_rows = 8;
 
-// Moments of the batch's channel c, summed over the column.
-__device__ inline PivotSums batch_moments(const Sizes& s, const double* moments, std::int64_t c) {
-  const bool active = c < s.channels;
-  PivotSums sums{active ? moments[c] : 0};
-  const int rows = static_cast<int>(blockDim.y), step = rows % s.splits;
-  int run = static_cast<int>(threadIdx.y) % s.splits;
-  if (active)
-#pragma unroll 4
-    for (std::int64_t j = threadIdx.y; j < s.runs(); j += rows) {
-      sums.add(s, moments, j, run, c);
-      run += step;
-      if (run >= s.splits) run -= s.splits;
-    }
-  column_sum(sums.sum);
-  return sums;
-}
-
-// The batch's statistics and then those of every map; the blocks along y share out the samples. batch[0, 1, 2][c] =
-// mean in two parts (0 in evaluation), deviation; running_var is updated in training, if it is not null, and read in
-// evaluation. Without moments (the affine case) the maximum is 1.
+// The statistics of every map and of the batch. batch[0, 1, 2][c] = mean in two parts (0 in evaluation), deviation;
+// running_var is updated in training, if it is not null, and read in evaluation. Without moments (the affine case) the
+// maximum is 1.
 template <class A>
 __global__ void __launch_bounds__(column_threads)
-    maximum_statistics_kernel(Sizes s, const double* moments, A* batch, A* running_var, const A* gamma, const A* beta,
-                              const A* v, A* table) {
+    maximum_statistics_kernel(Sizes s, const double* __restrict__ moments, A* batch, A* running_var, const A* gamma,
+                              const A* beta, const A* v, A* __restrict__ table) {
   const std::int64_t c = std::int64_t{blockIdx.x} * column_lanes + threadIdx.x, maps = s.maps();
-  const bool writes = c < s.channels && threadIdx.y == 0 && blockIdx.y == 0;
-  const double pixels = static_cast<double>(s.pixels);
+  const int first = static_cast<int>(threadIdx.y), rows = static_cast<int>(blockDim.y);
+  const bool active = c < s.channels;
+  const double pixels = static_cast<double>(s.pixels), share = 1 / pixels;
   gpu::begin_kernel();
-  A b = 1;
-  if (moments != nullptr && s.training) {
-    const PivotSums sums = batch_moments(s, moments, c);
-    const double count = static_cast<double>(s.samples) * pixels, variance = sums.variance(count);
-    b = static_cast<A>(sqrt(variance + s.eps));
-    if (writes) {
-      split_value(sums.mean(count), batch[c], batch[s.channels + c]);
-      batch[2 * s.channels + c] = b;
+  const bool measured = moments != nullptr;
+  PivotSums sums{measured && active ? moments[c] : 0};
+  if (active) {
+    const A scale = gamma[c], shift = beta[c], v_or_other = s.variant == EvoNorm::B0 && measured ? v[c] : A(-1);
+#pragma unroll 4
+    for (std::int64_t n = first; n < s.samples; n += rows) {
+      A a = 0, i = 0, i_low = 0, mean = 0, mean_low = 0;
+      if (measured) {
+        const MapMoments map(s, moments, n, c, share);
+        sums.add(pixels, map.mean, map.squares);
+        split_value(map.mean, mean, mean_low);
+        split_value(sqrt(map.squares * share + (s.about_zero ? map.mean * map.mean : 0) + s.eps), i, i_low);
+        a = s.variant == EvoNorm::B1 ? i : v_or_other;
+      }
+      const A row[maximum_rows] = {a, i, i_low, 1, scale, shift, mean, mean_low};
+#pragma unroll
+      for (int k = 0; k < maximum_rows; ++k)
+        if (k != 3 || !measured) table[k * maps + n * s.channels + c] = row[k];
+    }
+  }
+  if (!measured) return;
+  double variance = 0;
+  if (s.training) {
+    column_sum(sums.sum);
+    const double all_share = 1 / (static_cast<double>(s.samples) * pixels);
+    variance = sums.squares(all_share) * all_share;
+    if (!active) return;
+    if (first == 0) {
+      split_value(sums.mean(all_share), batch[c], batch[s.channels + c]);
       if (running_var != nullptr)
         running_var[c] = static_cast<A>((1 - s.momentum) * static_cast<double>(running_var[c]) + s.momentum * variance);
     }
-  } else if (moments != nullptr && c < s.channels) {
-    b = static_cast<A>(sqrt(static_cast<double>(running_var[c]) + s.eps));
-    if (writes) {
-      batch[c] = batch[s.channels + c] = 0;
-      batch[2 * s.channels + c] = b;
-    }
+  } else {
+    if (!active) return;
+    variance = static_cast<double>(running_var[c]);
+    if (first == 0) batch[c] = batch[s.channels + c] = 0;
   }
-  if (c >= s.channels) return;
-  for (std::int64_t n = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; n < s.samples;
-       n += std::int64_t{blockDim.y} * gridDim.y) {
-    A a = 0, i = 0, i_low = 0, mean = 0, mean_low = 0;
-    if (moments != nullptr) {
-      const std::int64_t first = n * s.splits;
-      PivotSums sums{moments[first * s.channels + c]};
-#pragma unroll 4
-      for (int run = 0; run < s.splits; ++run) sums.add(s, moments, first + run, run, c);
-      const double m = sums.mean(pixels);
-      split_value(m, mean, mean_low);
-      split_value(sqrt(sums.variance(pixels) + (s.about_zero ? m * m : 0) + s.eps), i, i_low);
-      if (isnan(b)) i = b;
-      a = s.variant == EvoNorm::B0 ? v[c] : s.variant == EvoNorm::B1 ? i : A(-1);
-    }
-    const A row[maximum_rows] = {a, i, i_low, b, gamma[c], beta[c], mean, mean_low};
-    for (int k = 0; k < maximum_rows; ++k) table[k * maps + n * s.channels + c] = row[k];
+  const A b = static_cast<A>(sqrt(variance + s.eps));
+  if (first == 0) batch[2 * s.channels + c] = b;
+  for (std::int64_t n = first; n < s.samples; n += rows) {
+    table[3 * maps + n * s.channels + c] = b;
+    if (isnan(b)) table[maps + n * s.channels + c] = b;
   }
 }
 
@@ -228,61 +237,80 @@ __global__ void __launch_bounds__(column_threads)
   if (c < channels && threadIdx.y == 0) to[c] = static_cast<A>(sum[0]);
 }
 
+// The share of a map's own statistics in a row of MaximumBackward, and what else the row takes from them.
+template <class A>
+struct MapSlope {
+  A kept[5], pivot, pivot_low;
+  double instance_sum = 0;
+
+  __device__ MapSlope(const Sizes& s, const A* __restrict__ statistics, const A* __restrict__ partial, std::int64_t n,
+                      std::int64_t c) {
+    const std::int64_t maps = s.maps(), plane = maps * s.splits;
+    const A* row = statistics + n * s.channels + c;
+#pragma unroll
+    for (int k = 0; k < 5; ++k) kept[k] = row[k * maps];
+    pivot = row[6 * maps];
+    pivot_low = row[7 * maps];
+    const A* from = partial + 3 * plane + n * s.splits * s.channels + c;
+#pragma unroll 4
+    for (int run = 0; run < s.splits; ++run, from += s.channels) {
+      instance_sum += static_cast<double>(from[0]);
+      if (s.variant == EvoNorm::B1) instance_sum += static_cast<double>(from[plane]);
+    }
+  }
+};
+
 // From the sums of MaximumReduce over runs, partial: gradients of the parameters (dv may be null) and, if there is a
-// table, rows of MaximumBackward. The blocks along y share out the samples.
+// table, rows of MaximumBackward. The blocks along y share out the samples; each sums over the batch for itself.
 template <class A>
 __global__ void __launch_bounds__(column_threads)
-    maximum_slopes_kernel(Sizes s, const A* statistics, const A* batch, const A* gamma, const A* partial, A* dgamma,
-                          A* dbeta, A* dv, A* table) {
+    maximum_slopes_kernel(Sizes s, const A* __restrict__ statistics, const A* __restrict__ batch,
+                          const A* __restrict__ gamma, const A* __restrict__ partial, A* dgamma, A* dbeta, A* dv,
+                          A* __restrict__ table) {
   const std::int64_t c = std::int64_t{blockIdx.x} * column_lanes + threadIdx.x, maps = s.maps();
-  const std::int64_t plane = maps * s.splits;
+  const std::int64_t plane = maps * s.splits, step = std::int64_t{blockDim.y} * gridDim.y;
+  const int rows = static_cast<int>(blockDim.y), first = static_cast<int>(threadIdx.y);
+  const bool active = c < s.channels;
   const double pixels = static_cast<double>(s.pixels);
+  std::int64_t n = std::int64_t{blockIdx.y} * rows + first;
   gpu::begin_kernel();
+  const bool writes = active && table != nullptr;
+  // Of the thread's first map; fetched early, so that nobody waits for it later.
+  MapSlope<A> map(s, statistics, partial, writes && n < s.samples ? n : 0, active ? c : 0);
   double sum[4] = {};  // over the batch: of terms 0, 1, 2, 4
-  if (c < s.channels)
+  if (active)
 #pragma unroll 4
-    for (std::int64_t j = threadIdx.y; j < s.runs(); j += blockDim.y) {
+    for (std::int64_t j = first; j < s.runs(); j += rows) {
       const A* from = partial + j * s.channels + c;
 #pragma unroll
       for (int k = 0; k < 4; ++k) sum[k] += static_cast<double>(from[(k < 3 ? k : 4) * plane]);
     }
+  const double scale = active ? static_cast<double>(gamma[c]) : 0;
+  double mean = 0, deviation = 1;
+  if (active && !s.affine && s.training) {
+    mean = static_cast<double>(batch[c]) + static_cast<double>(batch[s.channels + c]);
+    deviation = static_cast<double>(batch[2 * s.channels + c]);
+  }
   column_sum(sum);
-  if (c >= s.channels) return;
-  const double scale = static_cast<double>(gamma[c]);
-  if (threadIdx.y == 0 && blockIdx.y == 0) {
+  if (active && first == 0 && blockIdx.y == 0) {
     dgamma[c] = static_cast<A>(sum[0]);
     dbeta[c] = static_cast<A>(sum[1]);
     if (dv != nullptr) dv[c] = static_cast<A>(-scale * sum[3]);
   }
-  if (table == nullptr) return;
-  double mean = 0, batch_slope = 0;
-  if (!s.affine && s.training) {
-    mean = static_cast<double>(batch[c]) + static_cast<double>(batch[s.channels + c]);
-    batch_slope =
-        -scale * sum[2] / (static_cast<double>(s.samples) * pixels * static_cast<double>(batch[2 * s.channels + c]));
-  }
-  for (std::int64_t n = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; n < s.samples;
-       n += std::int64_t{blockDim.y} * gridDim.y) {
-    const std::int64_t map = n * s.channels + c;
-    double pivot = 0, slope = 0, offset = 0;
-    if (!s.affine) {
-      double instance_sum = 0;
-#pragma unroll 4
-      for (int run = 0; run < s.splits; ++run) {
-        const A* from = partial + 3 * plane + (n * s.splits + run) * s.channels + c;
-        instance_sum += static_cast<double>(from[0]);
-        if (s.variant == EvoNorm::B1) instance_sum += static_cast<double>(from[plane]);
-      }
-      pivot = static_cast<double>(statistics[6 * maps + map]);
-      const double centre = s.about_zero ? 0 : pivot + static_cast<double>(statistics[7 * maps + map]);
-      slope = -scale * instance_sum / (pixels * static_cast<double>(statistics[maps + map]));
-      offset = slope * (pivot - centre) + batch_slope * (pivot - mean);
-      slope += batch_slope;
-    }
-    for (int k = 0; k < 5; ++k) table[k * maps + map] = statistics[k * maps + map];
-    table[5 * maps + map] = static_cast<A>(pivot);
-    table[6 * maps + map] = static_cast<A>(slope);
-    table[7 * maps + map] = static_cast<A>(offset);
+  if (!writes) return;
+  const double batch_slope =
+      s.affine || !s.training ? 0 : -scale * sum[2] / (static_cast<double>(s.samples) * pixels * deviation);
+  for (; n < s.samples; n += step) {
+    const double pivot = static_cast<double>(map.pivot);
+    const double centre = s.about_zero ? 0 : pivot + static_cast<double>(map.pivot_low);
+    const double slope = s.affine ? 0 : -scale * map.instance_sum / (pixels * static_cast<double>(map.kept[1]));
+    A* to = table + n * s.channels + c;
+#pragma unroll
+    for (int k = 0; k < 5; ++k) to[k * maps] = map.kept[k];
+    to[5 * maps] = map.pivot;
+    to[6 * maps] = static_cast<A>(slope + batch_slope);
+    to[7 * maps] = static_cast<A>(slope * (pivot - centre) + batch_slope * (pivot - mean));
+    if (n + step < s.samples) map = MapSlope<A>(s, statistics, partial, n + step, c);
   }
 }
 

@@ -6,222 +6,38 @@
 // copies or for others, the next ones compute: what matters is how many there are.
 #pragma once
 
-#include <bevel/ops/evonorm/detail/one_read.h>
+#include <bevel/ops/evonorm/detail/formula.h>
 #include <bevel/core/cuda/launch.cuh>
-#include <bevel/ops/evonorm/detail/async.cuh>
-#include <bevel/ops/evonorm/detail/cluster.cuh>
-#include <bevel/ops/evonorm/detail/device_sums.cuh>
+#include <bevel/ops/evonorm/detail/one_read_block.cuh>
 
 namespace bevel::evo {
-
-template <int N>
-__device__ inline void add_across(float (&value)[N], int step) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) value[i] += __shfl_xor_sync(~0u, value[i], step);
-}
-
-// Sums over the threads of a warp that share a key: in NCHW over `key_lanes` adjacent lanes, in NHWC over every
-// `lanes`th one.
-template <bool nhwc, int N>
-__device__ inline void key_sums(const OneRead& s, float (&value)[N]) {
-  if constexpr (nhwc) {
-    if (s.lanes <= 1) add_across(value, 1);
-    if (s.lanes <= 2) add_across(value, 2);
-    if (s.lanes <= 4) add_across(value, 4);
-    if (s.lanes <= 8) add_across(value, 8);
-    if (s.lanes <= 16) add_across(value, 16);
-  } else {
-    if (s.key_lanes > 1) add_across(value, 1);
-    if (s.key_lanes > 2) add_across(value, 2);
-    if (s.key_lanes > 4) add_across(value, 4);
-    if (s.key_lanes > 8) add_across(value, 8);
-    if (s.key_lanes > 16) add_across(value, 16);
-  }
-}
-
-// --- places ---
-
-// Where a thread works.
-struct Share {
-  int map;              // first map of the block: sample * channels + channel
-  int sample, channel;  // of that map
-  int lane, row;        // of the thread: packs of a row, rows side by side
-  int local;            // first channel of the thread in the block
-  int count;            // packs
-  int slot;             // of the first, in the block's array
-  std::int64_t start;   // element of the first
-};
-
-template <int P, bool nhwc>
-__device__ inline Share share_of(const OneRead& s, unsigned rank) {
-  Share at;
-  const int thread = static_cast<int>(threadIdx.x);
-  const unsigned tile = blockIdx.x / static_cast<unsigned>(s.cluster);
-  at.lane = thread & (s.lanes - 1);
-  at.row = thread >> s.lane_shift;
-  if constexpr (nhwc) {
-    const unsigned sample = tile / static_cast<unsigned>(s.tiles_per_sample);
-    at.sample = static_cast<int>(sample);
-    at.channel = static_cast<int>(tile - sample * static_cast<unsigned>(s.tiles_per_sample)) * (s.lanes * P);
-    const int first = static_cast<int>(rank) * s.pixels_a_block;
-    const int pixels = min(s.pixels_a_block, s.pixels - first);
-    at.map = at.sample * s.channels + at.channel;
-    at.local = at.lane * P;
-    at.start = (std::int64_t{at.sample} * s.pixels + first + at.row) * s.channels + at.channel + at.local;
-    at.count = at.row < pixels ? (pixels - at.row + s.rows - 1) >> s.row_shift : 0;
-    at.slot = thread;
-  } else {
-    at.map = static_cast<int>(blockIdx.x) * s.rows;
-    at.sample = static_cast<int>(static_cast<unsigned>(at.map) / static_cast<unsigned>(s.channels));
-    at.channel = at.map - at.sample * s.channels;
-    at.local = min(at.row, s.rows - 1);
-    at.start = std::int64_t{at.map + at.row} * s.pixels + at.lane * P;
-    const bool active = at.row < s.rows && at.map + at.row < s.maps && at.lane < s.packs;
-    at.count = active ? (s.packs - at.lane + s.lanes - 1) >> s.lane_shift : 0;
-    at.slot = at.row * s.packs + at.lane;
-  }
-  return at;
-}
-
-// The block's dynamic shared memory: partial values of keys, parameters by channel, what the cluster exchanges, results
-// of groups; then the slots.
-struct Board {
-  float *partial, *parameters, *exchange, *results;
-  char* slots;
-  __device__ Board(const OneRead& s, float* memory)
-      : partial(memory),
-        parameters(partial + s.partial_floats),
-        exchange(parameters + s.parameter_floats),
-        results(exchange + s.exchange_floats),
-        slots(reinterpret_cast<char*>(memory) + s.slots_at) {}
-};
-
-// to[k] = from[k]; by fours if there are fours, since then `from` is aligned for it.
-template <int K>
-__device__ inline void read_row(const float* from, float (&to)[K]) {
-  if constexpr (K % 4 == 0) {
-#pragma unroll
-    for (int k = 0; k < K; k += 4) {
-      const float4 four = *reinterpret_cast<const float4*>(from + k);
-      to[k] = four.x;
-      to[k + 1] = four.y;
-      to[k + 2] = four.z;
-      to[k + 3] = four.w;
-    }
-  } else {
-#pragma unroll
-    for (int k = 0; k < K; ++k) to[k] = from[k];
-  }
-}
-
-// Results of the groups of a thread's keys, `row` of results.
-template <bool nhwc, int K>
-__device__ inline void read_results(const OneRead& s, const float* results, int local, float (&to)[K]) {
-  if (nhwc ? s.coarse : true) {
-    const float result = results[s.group_of_local(local)];
-#pragma unroll
-    for (int k = 0; k < K; ++k) to[k] = result;
-  } else {
-#pragma unroll
-    for (int k = 0; k < K; ++k) to[k] = results[s.group_of_local(local + k)];
-  }
-}
-
-// The block's groups: merges the `items` of each over a warp, hands the result to the whole cluster, and merges what
-// the cluster's blocks have. meanwhile() is called by all threads before they wait for other blocks; finish(group,
-// value) in one thread a group of every block; what it writes may be read after.
-template <class Merge, int K, class Item, class Meanwhile, class Finish>
-__device__ inline void merge_groups(const OneRead& s, unsigned rank, Mailbox& mailbox, float* exchange, int items,
-                                    const Item& item, const Meanwhile& meanwhile, const Finish& finish) {
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
-  const int warps = static_cast<int>(blockDim.x) / 32;
-  int lanes = 32;
-  while (lanes / 2 >= items) lanes /= 2;
-  if (s.cluster > 1) cluster_wait();
-  for (int g = warp; g < s.block_groups; g += warps) {
-    float value[K] = {};
-    for (int j = lane; j < items; j += 32) {
-      float other[K];
-      item(g, j, other);
-      Merge::merge(value, other);
-    }
-    for (int step = lanes / 2; step > 0; step /= 2) {
-      float other[K];
-#pragma unroll
-      for (int k = 0; k < K; ++k) other[k] = __shfl_xor_sync(~0u, value[k], step);
-      Merge::merge(value, other);
-    }
-    if (s.cluster == 1) {
-      if (lane == 0) finish(g, value);
-      continue;
-    }
-    // A merge is not the same from both sides to the last bit: lane 0's is the one that counts.
-#pragma unroll
-    for (int k = 0; k < K; ++k) value[k] = __shfl_sync(~0u, value[k], 0);
-    if (lane < s.cluster)
-      mailbox.send(exchange + (static_cast<int>(rank) * s.block_groups + g) * K, static_cast<unsigned>(lane), value);
-  }
-  meanwhile();
-  if (s.cluster > 1)
-    for (int g = thread; g < s.block_groups; g += static_cast<int>(blockDim.x)) {
-      mailbox.wait();
-      float value[K] = {};
-      for (int r = 0; r < s.cluster; ++r) {
-        float other[K];
-        read_row(exchange + (r * s.block_groups + g) * K, other);
-        Merge::merge(value, other);
-      }
-      finish(g, value);
-    }
-  __syncthreads();
-}
-
-__device__ inline float power_of_two(float x) {
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  return power;
-}
-
-// Begins the copies of the block's parameters: row k of them from pointer[k] + the channel's or the group's number.
-// A missing pointer stands for ones.
-template <int rows>
-__device__ inline void fetch_parameters(const OneRead& s, const Share& share, float* to,
-                                        const float* const (&by_channel)[rows]) {
-  for (int j = static_cast<int>(threadIdx.x); j < s.block_channels; j += static_cast<int>(blockDim.x)) {
-    int channel = share.channel + j;
-    if (channel >= s.channels) channel %= s.channels;
-#pragma unroll
-    for (int k = 0; k < rows; ++k)
-      if (by_channel[k] != nullptr)
-        copy_async<4>(shared_address(to + k * s.block_channels + j), by_channel[k] + channel);
-      else
-        to[k * s.block_channels + j] = 1.0f;
-  }
-}
 
 template <class T, int P, bool nhwc>
 __global__ void __launch_bounds__(one_read_threads, 2)
     one_read_forward(const __grid_constant__ OneRead s, const __grid_constant__ OneReadForward f) {
   constexpr int K = nhwc ? P : 1;  // keys of a thread
+  constexpr int stages = stages_of<T, P>;
   extern __shared__ __align__(16) float one_read_memory[];
   __shared__ Mailbox mailbox;
-  gpu::begin_kernel();
   const unsigned rank = s.cluster > 1 ? cluster_rank() : 0;
   const Board board(s, one_read_memory);
   const Share share = share_of<P, nhwc>(s, rank);
+  gpu::begin_kernel();
   using Own = Slots<T, P>;
   const int slot_step = (nhwc ? static_cast<int>(blockDim.x) : s.lanes) * Own::bytes;
   const Own own{board.slots + share.slot * Own::bytes};
   {
     const T* from = static_cast<const T*>(f.x) + share.start;
-    int slot = 0;
-#pragma unroll 4
-    for (int i = 0; i < share.count; ++i, slot += slot_step, from += s.stride) own.fetch(slot, from);
     fetch_parameters<3>(s, share, board.parameters, {f.v, f.gamma, f.beta});
-    close_copies();
+    for (int stage = 0, i = 0, slot = 0; stage < stages; ++stage) {
+      const int end = stages == 1 ? share.count : min(share.count, i + s.stage_packs);
+#pragma unroll 4
+      for (; i < end; ++i, slot += slot_step, from += s.stride) own.fetch(slot, from);
+      close_copies();
+    }
   }
   if (s.cluster > 1) mailbox.open(s.exchange_floats * 4);
-  wait_copies<0>();
+  wait_stage<stages>(0);
 
   // Moments of this warp's keys about the mean of their threads' first packs. That lies among the x: with a share f of
   // all of them, it is off by at most sqrt((1 - f) / f) deviations, and `squares` loses that much to cancellation at
@@ -251,15 +67,19 @@ __global__ void __launch_bounds__(one_read_threads, 2)
 
   float sums[2 * K] = {};  // of differences from the mean, and of their squares
   int slot = 0;
+  for (int stage = 0, i = 0; stage < stages; ++stage) {
+    const int end = stages == 1 ? share.count : min(share.count, i + s.stage_packs);
+    wait_stage<stages>(stage);
 #pragma unroll 2
-  for (int i = 0; i < share.count; ++i, slot += slot_step) {
-    const Held<T, P> pack = own.get(slot);
+    for (; i < end; ++i, slot += slot_step) {
+      const Held<T, P> pack = own.get(slot);
 #pragma unroll
-    for (int p = 0; p < P; ++p) {
-      const int k = nhwc ? p : 0;
-      const float difference = pack[p] - mean[k];
-      sums[2 * k] += difference;
-      sums[2 * k + 1] += difference * difference;
+      for (int p = 0; p < P; ++p) {
+        const int k = nhwc ? p : 0;
+        const float difference = pack[p] - mean[k];
+        sums[2 * k] += difference;
+        sums[2 * k + 1] += difference * difference;
+      }
     }
   }
   const float one_share = counts[1] > 0 ? __fdividef(1.0f, counts[1]) : 0.0f;
@@ -336,13 +156,13 @@ __global__ void __launch_bounds__(one_read_threads, 2)
 template <class T, int P, bool nhwc>
 __global__ void __launch_bounds__(one_read_threads, 2)
     one_read_backward(const __grid_constant__ OneRead s, const __grid_constant__ OneReadBackward b) {
-  constexpr int K = nhwc ? P : 1;
+  constexpr int K = nhwc ? P : 1, stages = stages_of<T, P>;
   extern __shared__ __align__(16) float one_read_memory[];
   __shared__ Mailbox mailbox;
-  gpu::begin_kernel();
   const unsigned rank = s.cluster > 1 ? cluster_rank() : 0;
   const Board board(s, one_read_memory);
   const Share share = share_of<P, nhwc>(s, rank);
+  gpu::begin_kernel();
   const int thread = static_cast<int>(threadIdx.x);
   using Own = Slots<T, P>;
   const int slot_step = (nhwc ? static_cast<int>(blockDim.x) : s.lanes) * Own::bytes;
@@ -358,40 +178,46 @@ __global__ void __launch_bounds__(one_read_threads, 2)
       for (int k = 0; k < 3; ++k)  // mean in two parts, 1 / deviation
         copy_async<4>(shared_address(board.results + k * s.block_groups + g), b.slice + k * s.slices + group);
     }
-    int slot = 0;
+    for (int stage = 0, i = 0, slot = 0; stage < stages; ++stage) {
+      const int end = stages == 1 ? share.count : min(share.count, i + s.stage_packs);
 #pragma unroll 2
-    for (int i = 0; i < share.count; ++i, slot += slot_step, from += s.stride, from_dy += s.stride) {
-      own.fetch(slot, from);
-      own.fetch(slot + other, from_dy);
+      for (; i < end; ++i, slot += slot_step, from += s.stride, from_dy += s.stride) {
+        own.fetch(slot, from);
+        own.fetch(slot + other, from_dy);
+      }
+      close_copies();
     }
-    close_copies();
   }
   if (s.cluster > 1) mailbox.open(s.exchange_floats * 4);
-  wait_copies<0>();
+  wait_stage<stages>(0);
   __syncthreads();  // the parameters are there
 
   float v[K], sum[3 * K] = {};
   read_row(board.parameters + share.local, v);
   int slot = 0;
+  for (int stage = 0, i = 0; stage < stages; ++stage) {
+    const int end = stages == 1 ? share.count : min(share.count, i + s.stage_packs);
+    wait_stage<stages>(stage);
 #pragma unroll 2
-  for (int i = 0; i < share.count; ++i, slot += slot_step) {
-    const Held<T, P> from = own.get(slot);
-    Held<T, P> upstream = own.get(slot + other);
-    float value[P];
+    for (; i < end; ++i, slot += slot_step) {
+      const Held<T, P> from = own.get(slot);
+      Held<T, P> upstream = own.get(slot + other);
+      float value[P];
 #pragma unroll
-    for (int p = 0; p < P; ++p) {
-      const int k = nhwc ? p : 0;
-      const float x_p = from[p], dy_p = upstream[p];
-      const float z = v[k] * x_p;
-      const float q = reciprocal(1.0f + power_of_two(-1.44269504f * z));
-      const float r = 1.0f - q, dq = dy_p * q, h = dq * x_p;
-      sum[k] += h;
-      sum[K + k] += dy_p;
-      sum[2 * K + k] += h * (x_p * r);
-      value[p] = dq * (1.0f + z * r);
+      for (int p = 0; p < P; ++p) {
+        const int k = nhwc ? p : 0;
+        const float x_p = from[p], dy_p = upstream[p];
+        const float z = v[k] * x_p;
+        const float q = reciprocal(1.0f + power_of_two(-1.44269504f * z));
+        const float r = 1.0f - q, dq = dy_p * q, h = dq * x_p;
+        sum[k] += h;
+        sum[K + k] += dy_p;
+        sum[2 * K + k] += h * (x_p * r);
+        value[p] = dq * (1.0f + z * r);
+      }
+      upstream.set(value);
+      own.put(slot + other, upstream);
     }
-    upstream.set(value);
-    own.put(slot + other, upstream);
   }
   key_sums<nhwc>(s, sum);
   if (nhwc ? thread % 32 < s.lanes : (thread & (s.key_lanes - 1)) == 0) {

@@ -17,6 +17,7 @@ struct OneRead {
   int lanes, lane_shift;                     // lanes is a power of two
   int rows, row_shift;                       // NHWC: rows is a power of two, too
   int packs;                                 // NCHW: of a map; NHWC: of a block
+  int stage_packs;                           // of a thread, which has four times as many at most
   int cluster, tiles;
   int tiles_per_sample, pixels_a_block;  // NHWC
   int key_lanes, key_shift;              // NCHW: adjacent lanes that share a key; a power of two

@@ -10,8 +10,9 @@
 //
 // How much a block holds decides how many fit into a multiprocessor, and only while some of them wait can others
 // compute: four, if a cluster can be found for it, else two, else one. Then as few blocks a cluster as possible. In
-// NHWC 128 bytes of channels come first, four or two blocks; and pictures of up to 54 MiB, all in all, have larger
-// blocks in clusters of one or two in place of four or eight.
+// NHWC 128 bytes of channels come first, four or two blocks (in half types four blocks, and clusters of four with 128
+// bytes); and pictures of up to 54 MiB, all in all, have larger blocks in clusters of one or two in place of four or
+// eight.
 //
 // Two passes instead: f64; what a cluster of 8, or one block where the GPU has none, cannot hold; a group of more than
 // 8 * 512 threads (NCHW); channels that do not fill packs of 16 bytes, or groups that do not fill 1 to 32 packs (NHWC).
@@ -43,7 +44,7 @@ inline constexpr int one_read_threads = 512;
 inline constexpr int largest_cluster = 8;
 // Bytes of pictures in a block of which four, two or one fit into a multiprocessor of 227 KiB, beside the sums.
 inline constexpr std::int64_t block_bytes[] = {52 * 1024, 104 * 1024, 208 * 1024};
-// Pictures that multiprocessors hold at once, or twice over: overlap matters less there than what clusters cost.
+// For few_pictures().
 inline constexpr std::int64_t few_bytes = 54 * 1024 * 1024;
 // GPUs without clusters may have as little as 99 KiB for a block.
 inline constexpr std::int64_t block_bytes_without_clusters[] = {40 * 1024, 80 * 1024};
@@ -65,17 +66,26 @@ constexpr std::int64_t slot_bytes(const Problem& p, int pack, Pass pass) {
   return std::max<std::int64_t>(4, pack * size_of(p.dtype)) * (pass == Pass::forward ? 1 : 2);
 }
 
+// Pictures that multiprocessors hold at once, or twice over: overlap matters less there than waiting for one another.
+inline bool few_pictures(const Problem& p, int pack, Pass pass) {
+  return p.samples * p.pixels * p.channels / pack * slot_bytes(p, pack, pass) <= few_bytes;
+}
+
 inline Residency resident_nchw(const Problem& p, int pack, Pass pass, int largest, std::int64_t bytes) {
   const std::int64_t packs = p.pixels / pack, width = p.channels / p.groups;
   int lanes = power_of_two_from(divide_up(packs, 8));
   if (lanes > 16) lanes = std::clamp(power_of_two_from(divide_up(packs, 13)), 32, one_read_threads);
+  // Few pictures leave multiprocessors short of threads: measured in these two cases.
+  const bool few = few_pictures(p, pack, pass);
+  const bool more_threads = few && (pass == Pass::backward) == (p.dtype == f32);
   const std::int64_t map_bytes = packs * slot_bytes(p, pack, pass);
   for (int cluster = 1; cluster <= largest; cluster *= 2) {
     if (width % cluster != 0) continue;
     std::int64_t maps = width / cluster;
+    if (more_threads && lanes >= 32 && packs > 8 * lanes && 2 * maps * lanes <= 256) lanes *= 2;
     if (maps * lanes > one_read_threads || maps * map_bytes > bytes) continue;
     if (cluster == 1)  // several small groups a block
-      while (2 * maps * lanes <= 128 && 2 * maps * map_bytes <= bytes) maps *= 2;
+      while (2 * maps * lanes <= (few ? 64 : 128) && 2 * maps * map_bytes <= bytes) maps *= 2;
     const int threads = static_cast<int>(divide_up(maps * lanes, 32) * 32);
     return {pack, lanes, threads, static_cast<int>(maps), cluster};
   }
@@ -104,11 +114,17 @@ inline Residency resident_nhwc(const Problem& p, int pack, Pass pass, int larges
 
 inline Residency resident_nhwc(const Problem& p, int pack, Pass pass, int largest,
                                std::span<const std::int64_t> limits) {
+  // Half types have twice the arithmetic to a byte, and need four blocks more than they need wide ones.
+  if (p.dtype != f32 && !few_pictures(p, pack, pass))
+    for (const int lanes : {8, 4})
+      if (const Residency r =
+              resident_nhwc(p, pack, pass, lanes == 8 ? std::min(largest, 4) : largest, limits[0], {lanes}))
+        return r;
   for (const auto lanes : {std::initializer_list<int>{8}, std::initializer_list<int>{4, 16, 32, 2, 1}})
     for (const std::int64_t limit : limits.first(2)) {
       const Residency r = resident_nhwc(p, pack, pass, largest, limit, lanes);
       if (!r) continue;
-      if (r.cluster <= 2 || p.samples * p.pixels * p.channels / pack * slot_bytes(p, pack, pass) > few_bytes) return r;
+      if (r.cluster <= 2 || !few_pictures(p, pack, pass)) return r;
       const std::int64_t larger = block_bytes[pass == Pass::forward ? 1 : 2];
       Residency few = resident_nhwc(p, pack, pass, 2, larger, {4, 8, 16, 32, 2, 1});
       if (!few) return r;
