@@ -2,6 +2,7 @@
 // and statistics first, values or gradients second.
 #include <bevel/ops/evonorm/detail/one_read.h>
 #include <bevel/ops/evonorm/detail/packs.h>
+#include <bevel/ops/evonorm/detail/carveout.cuh>
 #include <bevel/ops/evonorm/detail/device_statistics.cuh>
 
 #include <initializer_list>
@@ -112,6 +113,7 @@ struct Launcher {
   }
   // Gradients of the parameters from sums [3, N * runs, C].
   void gate_gradients(const BackwardArguments& b, const Array& sums, std::int64_t runs) const {
+    prefer_shared_memory(sum_samples_kernel<A>, "evonorm: sum_samples_kernel");
     over_columns("evonorm: sum_samples_kernel", p.samples * runs, parameter(b.dv) != nullptr ? 3 : 2,
                  sum_samples_kernel<A>, p.samples * runs, p.channels, sums.data<A>(),
                  Totals<A>{{b.dgamma.data<A>(), b.dbeta.data<A>(), parameter(b.dv)}});

@@ -30,14 +30,16 @@ bool one_read_kernels_know_clusters() {
 void one_read_forward_nchw(const raw::OnStream& where, Dtype dtype, const Residency& r, const OneRead& s,
                            const OneReadForward& f) {
   visit_pack(dtype, r, [&]<class T, int P>() {
-    launch_one_read(where, r, s, Pass::forward, "evonorm: one_read_forward", one_read_forward<T, P, false>, f);
+    launch_one_read(where, r, s, Pass::forward, "evonorm: one_read_forward", one_read_forward<T, P, false>,
+                    P * sizeof(T), f);
   });
 }
 
 void one_read_backward_nchw(const raw::OnStream& where, Dtype dtype, const Residency& r, const OneRead& s,
                             const OneReadBackward& b) {
   visit_pack(dtype, r, [&]<class T, int P>() {
-    launch_one_read(where, r, s, Pass::backward, "evonorm: one_read_backward", one_read_backward<T, P, false>, b);
+    launch_one_read(where, r, s, Pass::backward, "evonorm: one_read_backward", one_read_backward<T, P, false>,
+                    P * sizeof(T), b);
   });
 }
 

@@ -7,7 +7,7 @@ void one_read_forward_nhwc(const raw::OnStream& where, Dtype dtype, const Reside
                            const OneReadForward& f) {
   visit_one_read(dtype, [&]<class T>() {
     launch_one_read(where, r, s, Pass::forward, "evonorm: one_read_forward",
-                    one_read_forward<T, 16 / static_cast<int>(sizeof(T)), true>, f);
+                    one_read_forward<T, 16 / static_cast<int>(sizeof(T)), true>, 16, f);
   });
 }
 
@@ -15,7 +15,7 @@ void one_read_backward_nhwc(const raw::OnStream& where, Dtype dtype, const Resid
                             const OneReadBackward& b) {
   visit_one_read(dtype, [&]<class T>() {
     launch_one_read(where, r, s, Pass::backward, "evonorm: one_read_backward",
-                    one_read_backward<T, 16 / static_cast<int>(sizeof(T)), true>, b);
+                    one_read_backward<T, 16 / static_cast<int>(sizeof(T)), true>, 16, b);
   });
 }
 

@@ -22,11 +22,11 @@ constexpr Layout nchw = Layout::nchw, nhwc = Layout::nhwc;
 // Both sides of every border of residency().
 const Border borders[] = {
     // NCHW, f32: threads a map. 8 packs each below a warp, then 13.
-    {{2, 4, 4, 8, 4}, nchw, f32, forward, 4, 1, 128, 1},  // 32 groups a block
-    {{2, 6, 6, 8, 4}, nchw, f32, forward, 4, 2, 128, 1},
-    {{2, 16, 32, 8, 4}, nchw, f32, forward, 4, 16, 128, 1},
-    {{2, 12, 43, 8, 4}, nchw, f32, forward, 4, 32, 128, 1},
-    {{2, 32, 52, 8, 4}, nchw, f32, forward, 4, 32, 128, 1},
+    {{2, 4, 4, 8, 4}, nchw, f32, forward, 4, 1, 64, 1},  // 16 groups a block
+    {{2, 6, 6, 8, 4}, nchw, f32, forward, 4, 2, 64, 1},
+    {{2, 16, 32, 8, 4}, nchw, f32, forward, 4, 16, 64, 1},
+    {{2, 12, 43, 8, 4}, nchw, f32, forward, 4, 32, 64, 1},
+    {{2, 32, 52, 8, 4}, nchw, f32, forward, 4, 32, 64, 1},
     {{2, 40, 42, 8, 4}, nchw, f32, forward, 4, 64, 128, 1},
     // A block of 52 KiB, then a cluster of 2; backward holds twice as much.
     {{2, 32, 52, 16, 2}, nchw, f32, forward, 4, 32, 256, 1},
@@ -34,7 +34,7 @@ const Border borders[] = {
     {{2, 56, 56, 4, 2}, nchw, f32, forward, 4, 64, 128, 1},
     {{2, 56, 56, 4, 2}, nchw, f32, backward, 4, 128, 256, 1},
     {{2, 56, 56, 4, 2}, nchw, bf16, forward, 8, 64, 128, 1},
-    {{2, 56, 56, 4, 2}, nchw, bf16, backward, 8, 32, 128, 1},
+    {{2, 56, 56, 4, 2}, nchw, bf16, backward, 8, 32, 64, 1},
     {{2, 40, 42, 16, 2}, nchw, f32, forward, 4, 64, 256, 2},
     {{2, 40, 42, 16, 2}, nchw, f32, backward, 4, 64, 128, 4},
     // Where no cluster divides the group, blocks of 104 and 208 KiB.
@@ -58,9 +58,9 @@ const Border borders[] = {
     {{2, 14, 14, 32, 2}, nchw, bf16, backward, 4, 8, 128, 1},
     {{2, 14, 14, 32, 2}, nchw, f16, forward, 4, 8, 128, 1},
     {{2, 7, 7, 128, 2}, nchw, bf16, backward, 1, 8, 512, 1},
-    {{2, 4, 2, 16, 4}, nchw, bf16, forward, 8, 1, 128, 1},
-    {{2, 2, 6, 16, 4}, nchw, bf16, forward, 4, 1, 128, 1},
-    {{130, 3, 3, 4, 2}, nchw, f32, forward, 1, 2, 128, 1},  // the last block is not full
+    {{2, 4, 2, 16, 4}, nchw, bf16, forward, 8, 1, 64, 1},
+    {{2, 2, 6, 16, 4}, nchw, bf16, forward, 4, 1, 64, 1},
+    {{130, 3, 3, 4, 2}, nchw, f32, forward, 1, 2, 64, 1},  // the last block is not full
     // NHWC: 128 bytes of channels. All these are few pictures, which avoid clusters of more than two where they can.
     {{2, 8, 16, 32, 4}, nhwc, f32, forward, 4, 8, 128, 1},
     {{2, 16, 26, 32, 4}, nhwc, f32, forward, 4, 8, 256, 1},
@@ -134,6 +134,8 @@ TEST(EvoNormResidency, ManyPicturesHaveLargeClusters) {
       {{256, 14, 14, 512, 32}, nhwc, bf16, backward, 8, 8, 256, 1},
       {{128, 56, 56, 256, 32}, nchw, f32, backward, 4, 64, 128, 4},
       {{128, 56, 56, 256, 32}, nchw, bf16, backward, 8, 32, 128, 2},
+      {{512, 56, 56, 64, 32}, nchw, bf16, backward, 8, 32, 128, 1},
+      {{512, 56, 56, 64, 32}, nchw, f32, backward, 4, 64, 128, 1},
   };
   for (const Border& b : many) {
     const evo::Residency r = evo::residency(problem(b), b.pass, 16, true);

@@ -11,7 +11,7 @@ namespace bevel::evo {
 
 // partial[k][sample][run][channel] = sum over the run of term k.
 template <class Formula, int P, int K, class T>
-__global__ void __launch_bounds__(block_threads, 4)
+__global__ void __launch_bounds__(block_threads, 3)
     reduce_kernel(Tiling t, const T* __restrict__ x, const T* __restrict__ dy, const compute_t<T>* __restrict__ table,
                   bool shared, compute_t<T>* __restrict__ partial) {
   using A = compute_t<T>;

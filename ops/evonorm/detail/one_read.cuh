@@ -8,6 +8,7 @@
 
 #include <bevel/ops/evonorm/detail/formula.h>
 #include <bevel/core/cuda/launch.cuh>
+#include <bevel/ops/evonorm/detail/carveout.cuh>
 #include <bevel/ops/evonorm/detail/one_read_block.cuh>
 
 namespace bevel::evo {
@@ -295,12 +296,14 @@ __global__ void __launch_bounds__(one_read_threads, 2)
 
 // --- launching ---
 
+// pack_bytes: of the kernel's packs.
 template <class... Parameters, class Arguments>
 void launch_one_read(const raw::OnStream& where, const Residency& r, const OneRead& s, Pass pass, const char* name,
-                     void (*kernel)(Parameters...), const Arguments& arguments) {
+                     void (*kernel)(Parameters...), std::size_t pack_bytes, const Arguments& arguments) {
   const int bytes = s.shared_bytes(pass);
   if (bytes > 47 * 1024)  // beside the mailbox
     gpu::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), name);
+  if (pack_bytes == 16) prefer_shared_memory(kernel, name);  // shorter copies go through the first-level cache
   gpu::launch(kernel,
               {.blocks = dim3(static_cast<unsigned>(s.tiles) * static_cast<unsigned>(s.cluster)),
                .threads = dim3(static_cast<unsigned>(r.threads)),

@@ -49,10 +49,10 @@ inline Tiling tiling(const Problem& p, int pack) {
   const std::int64_t most_lanes = std::clamp<std::int64_t>(256 / (pack * size_of(p.dtype)), 1, 32);
   while (t.lanes() < most_lanes && t.lanes() < p.channels / pack) ++t.lane_shift;
   while (t.threads() < 32 && t.threads() * 8 < p.pixels / pack) ++t.thread_shift;
-  // About 1024 blocks, of at least 16 pixels a thread in NHWC and 4096 a block in NCHW.
+  // About 1024 blocks, of at least 12 pixels a thread in NHWC and 4096 a block in NCHW.
   const std::int64_t runs = p.samples * t.tiles(pack);
   const std::int64_t wanted = t.nhwc || t.threads() == block_threads ? 1024 / runs : 1;
-  const std::int64_t least = t.nhwc ? 16 * (block_threads / t.lanes()) : 4096;
+  const std::int64_t least = t.nhwc ? 12 * (block_threads / t.lanes()) : 4096;
   const std::int64_t splits = std::clamp<std::int64_t>(std::min(wanted, p.pixels / least), 1, 256);
   t.split_pixels = (p.pixels + splits - 1) / splits;
   t.split_pixels = (t.split_pixels + 15) / 16 * 16;  // runs of an aligned map begin aligned
