@@ -116,7 +116,7 @@ __device__ __forceinline__ void grid_sum(double mine, const LossWorkspace& works
   const unsigned group = gridDim.x <= LossWorkspace::single_group ? LossWorkspace::single_group : LossWorkspace::group;
   const unsigned of = blockIdx.x / group;
   const unsigned first = of * group;
-  const unsigned last = min(first + group, gridDim.x) - 1;
+  const unsigned last = ::min(first + group, gridDim.x) - 1;
   if (blockIdx.x == last) mine += take_sums(workspace.of_block() + first, last - first);
   double sum = block_sum(mine, 0);
   if (blockIdx.x != last) {
