@@ -16,9 +16,9 @@ __global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor<F
   using C = compute_t<T>;
   const std::int64_t tile = static_cast<std::int64_t>(rounds) * loss_threads;
   const std::int64_t begin = blockIdx.x * tile;
-  const std::int64_t end = min(begin + tile, packs);
+  const std::int64_t end = ::min(begin + tile, packs);
   prefetch_tile(pass.input, pass.target, begin * 16,
-                min(end - begin, std::int64_t{loss_threads} * (1 + Gradient)) * 16);
+                ::min(end - begin, std::int64_t{loss_threads} * (1 + Gradient)) * 16);
   wait_for_predecessor();
   const LossUniform<C> uniform(pass);
   LossBody<F, T, Value, Gradient> body{formula, pass, uniform};

@@ -105,10 +105,10 @@ __global__ void __launch_bounds__(loss_threads, loss_blocks_per_multiprocessor<F
   constexpr std::int64_t row_bytes = 4 * sizeof(T);
   const std::int64_t tile = static_cast<std::int64_t>(rounds) * loss_threads;
   const std::int64_t begin = blockIdx.x * tile;
-  const std::int64_t end = min(begin + tile, pass.count);
+  const std::int64_t end = ::min(begin + tile, pass.count);
   if (is_aligned)
     prefetch_tile(pass.input, pass.target, begin * row_bytes,
-                  min(end - begin, std::int64_t{loss_threads} * (1 + Gradient)) * row_bytes);
+                  ::min(end - begin, std::int64_t{loss_threads} * (1 + Gradient)) * row_bytes);
   wait_for_predecessor();
   const LossUniform<C> uniform(pass);
   RowBody<F, T, Gradient> body{formula, pass, uniform, is_aligned};
