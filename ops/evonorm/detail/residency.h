@@ -12,7 +12,7 @@
 // compute: four, if a cluster can be found for it, else two, else one. Then as few blocks a cluster as possible. In
 // NHWC 128 bytes of channels come first, four or two blocks (in half types four blocks, and clusters of four with 128
 // bytes); and pictures of up to 54 MiB, all in all, have larger blocks in clusters of one or two in place of four or
-// eight.
+// eight. In NCHW those have blocks of one group where that makes 64 threads, and in two cases twice the threads.
 //
 // Two passes instead: f64; what a cluster of 8, or one block where the GPU has none, cannot hold; a group of more than
 // 8 * 512 threads (NCHW); channels that do not fill packs of 16 bytes, or groups that do not fill 1 to 32 packs (NHWC).
