@@ -54,6 +54,7 @@ std::vector<Tensor> copy_batch(std::span<const std::int64_t> samples, const Stag
                                const std::function<std::vector<Tensor>(std::int64_t)>& get) {
   std::vector<Tensor> first = get(samples[0]);
   std::vector<TensorSpec> specs;
+  specs.reserve(first.size());
   for (const Tensor& part : first) specs.push_back({part.shape(), part.dtype()});
   bool at_first = true;
   return fill_batch(specs, samples, staging, [&](std::int64_t sample, std::span<Tensor> slots) {

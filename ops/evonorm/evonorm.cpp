@@ -98,7 +98,7 @@ evo::Workspace workspace_of(const Tensor& bytes) {
 Tensor run_forward(const evo::Problem& problem, const Tensor& x, raw::EvoNormForward arrays) {
   return on(x.device(), [&](auto backend) {
     const raw::EvoNormMemory memory = evo::memory(backend, problem);
-    const Tensor statistics = bytes_beside(x, memory.statistics);
+    Tensor statistics = bytes_beside(x, memory.statistics);
     const Tensor workspace = bytes_beside(x, memory.forward_workspace);
     arrays.statistics = statistics.raw();
     evo::forward(backend, problem, arrays, workspace_of(workspace));

@@ -248,12 +248,13 @@ class TileWork {
     for (std::int64_t i = count_ * width_; i-- > 0;) values[i] = values[i / width_];
   }
 
-  // A prefetch never faults, so it may run past the end.
+  // A prefetch never faults, so it may run past the end, where pointers must not go: hence addresses as numbers.
   void prefetch(const void* from) const {
     const auto first =
         reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(begin_ * width_) * sizeof(T);
     const std::uintptr_t bytes = static_cast<std::uintptr_t>(count_ * width_) * sizeof(T);
     for (std::uintptr_t byte = 0; byte < bytes; byte += 64)
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
       __builtin_prefetch(reinterpret_cast<const void*>(first + prefetch_bytes + byte));
   }
 
