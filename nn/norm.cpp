@@ -2,6 +2,8 @@
 #include <bevel/ops/norm/norm.h>
 #include <bevel/ops/pointwise/create.h>
 
+#include <cmath>
+
 namespace bevel::nn {
 
 namespace {
@@ -11,8 +13,8 @@ Tensor parameter(std::int64_t channels, double value, bool affine) {
 }
 
 void check_options(const char* function, double eps, Activation activation) {
-  require(eps >= 0, function, ": eps must not be negative; got ", eps);
-  require(activation != Activation::gelu, function, ": the activation must be none, relu or silu");
+  require(std::isfinite(eps) && eps >= 0, function, ": eps must be finite and not negative; got ", eps);
+  require(activation != Activation::gelu, function, ": the activation must be none, relu or silu; got gelu");
 }
 
 // The operators would name themselves.

@@ -11,6 +11,8 @@
 #include <bevel/ops/reduction/sum.h>
 #include <bevel/ops/shape/reshape.h>
 
+#include <cmath>
+
 namespace bevel {
 
 namespace {
@@ -34,8 +36,8 @@ Problem check(const char* function, const Tensor& input, const Tensor& weight, c
               Activation activation, Layout layout) {
   require_floating(input, function, "input");
   require_rank(input, 4, function, "input");
-  require(eps >= 0, function, ": eps must not be negative; got ", eps);
-  require(activation != Activation::gelu, function, ": the activation must be none, relu or silu");
+  require(std::isfinite(eps) && eps >= 0, function, ": eps must be finite and not negative; got ", eps);
+  require(activation != Activation::gelu, function, ": the activation must be none, relu or silu; got gelu");
   const bool nchw = layout == Layout::nchw;
   const std::int64_t channels = input.size(nchw ? 1 : 3);
   check_channels(function, weight, "weight", input, channels);

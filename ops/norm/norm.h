@@ -13,7 +13,7 @@
 // statistics alone.
 //
 // Errors: a rank other than 4; parameters of another shape, dtype or device; an activation other than none, relu and
-// silu; eps below 0.
+// silu; an eps that is negative or not finite.
 #pragma once
 
 #include <bevel/core/tensor.h>

@@ -212,7 +212,8 @@ TEST(LayerStartTest, WrongUse) {
   EXPECT_TRUE(throws_error([] { nn::EvoNorm2d{8, {.eps = -1}}; }, {"EvoNorm2d", "eps"}));
   EXPECT_TRUE(throws_error([] { nn::BatchNorm2d{8, {.eps = -1}}; }, {"BatchNorm2d", "eps", "-1"}));
   EXPECT_TRUE(throws_error([] { nn::BatchNorm2d{8, {.momentum = 2}}; }, {"BatchNorm2d", "momentum"}));
-  EXPECT_TRUE(throws_error([] { nn::GroupNorm{2, 8, {.activation = Activation::gelu}}; }, {"GroupNorm", "relu"}));
+  EXPECT_TRUE(
+      throws_error([] { nn::GroupNorm{2, 8, {.activation = Activation::gelu}}; }, {"GroupNorm", "relu", "gelu"}));
   EXPECT_TRUE(throws_error([] { nn::GlobalAvgPool{}(Tensor::zeros({2, 3})); }, {"global_avg_pool", "4 axes"}));
   EXPECT_TRUE(throws_error([] { nn::Flatten{}(Tensor::zeros({})); }, {"Flatten"}));
   nn::Linear layer{3, 4};

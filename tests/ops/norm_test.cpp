@@ -296,8 +296,11 @@ TEST(Norm, WrongUseNamesTheShapes) {
   EXPECT_TRUE(throws_error([&] { batch_norm(x, p, p, {}, {}, {.training = false}); }, {"evaluation", "undefined"}));
   EXPECT_TRUE(throws_error([&] { batch_norm(x, p, p, leaf, p); }, {"must not require a gradient"}));
   EXPECT_TRUE(throws_error([&] { batch_norm(x, p, p, p, p, {.eps = -1}); }, {"eps", "-1"}));
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(throws_error([&] { group_norm(x, p, p, {.groups = 2, .eps = infinity}); }, {"eps", "finite", "inf"}));
   EXPECT_TRUE(throws_error([&] { batch_norm(x, p, p, p, p, {.momentum = 2}); }, {"momentum", "2"}));
-  EXPECT_TRUE(throws_error([&] { batch_norm(x, p, p, p, p, {.activation = Activation::gelu}); }, {"relu or silu"}));
+  EXPECT_TRUE(
+      throws_error([&] { batch_norm(x, p, p, p, p, {.activation = Activation::gelu}); }, {"relu or silu", "gelu"}));
   EXPECT_TRUE(throws_error([&] { batch_norm(Tensor::zeros({1, 1, 1, 6}), p, p, p, p); }, {"more than one value"}));
   EXPECT_TRUE(throws_error([&] { batch_norm(Tensor::zeros({1, 2, 2, 6}, {.dtype = i32}), p, p, p, p); }, {"i32"}));
   EXPECT_EQ(p.to_vector(), std::vector<double>(6));
